@@ -156,8 +156,8 @@ def as_bytes(size: int | float | str) -> int:
     """
     amount = math.nan
     if isinstance(size, str):
-        found = SIZE.fullmatch(size)
-        amount = float(found[1]) * UNITS[found[2].lower()] if found else amount
+        match = SIZE.fullmatch(size)
+        amount = float(match[1]) * UNITS[match[2].lower()] if match else amount
     elif _is_number(size):
         amount = float(size)
     if not 1 <= amount < math.inf:

@@ -62,8 +62,8 @@ def _remove_unfinished(folder: str) -> None:
         return
     with suppress(OSError):
         for name in os.listdir(folder):
-            found = UNFINISHED.fullmatch(name)
-            if found and found[1] == _machine() and not _is_alive(int(found[2])):
+            match = UNFINISHED.fullmatch(name)
+            if match and match[1] == _machine() and not _is_alive(int(match[2])):
                 os.unlink(os.path.join(folder, name))
 
 

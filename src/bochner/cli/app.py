@@ -46,8 +46,8 @@ def _as_option(name: str, value: Any) -> str:
 def _require_compatible(arguments: dict[str, Any]) -> None:
     """Wrong usage where parameters of an estimator exclude one another."""
     given = {one: arguments[one] for one in Given.__annotations__ if one in arguments}
-    if found := conflict(Given(**given, form=_as_option)):
-        raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
+    if clash := conflict(Given(**given, form=_as_option)):
+        raise typer.BadParameter(clash.message, param_hint=f"'--{clash.parameter}'")
 
 
 def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -75,13 +75,15 @@ def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]
                 show({"command": name} | work(**arguments), json, details)
 
         keyword = inspection.Parameter.KEYWORD_ONLY
-        own = inspection.signature(declared, eval_str=True)
-        parameters = [one.replace(kind=keyword) for one in own.parameters.values()]
+        signature = inspection.signature(declared, eval_str=True)
+        parameters = [
+            one.replace(kind=keyword) for one in signature.parameters.values()
+        ]
         for last, kind in (("json", options.Json), ("traceback", options.Traceback)):
             parameters.append(
                 inspection.Parameter(last, keyword, default=False, annotation=kind)
             )
-        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         app.command()(run)
         return run

@@ -108,16 +108,16 @@ def _numbers(
     """Predictions and the other columns asked for, each of shape (n,) or (n, K)."""
     if options.std:
         mean, std = saved.model.predict(X, return_std=True)
-        found = {"predicted": mean, "std": std}
+        columns = {"predicted": mean, "std": std}
     else:
-        found = {"predicted": saved.model.predict(X)}
+        columns = {"predicted": saved.model.predict(X)}
     if options.interval is not None:
         with errors_of(
             saved.path
         ):  # the rows are sound by now: what is refused is the coverage
             ends = saved.model.predict_interval(X, coverage=options.interval)
-        found |= {"lower": ends[..., 0], "upper": ends[..., 1]}
-    return found
+        columns |= {"lower": ends[..., 0], "upper": ends[..., 1]}
+    return columns
 
 
 def predict(
@@ -197,34 +197,36 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
     table = saved.open_table(data, notes.append)
     start = CLOCK.seconds()
     with errors_of(data):
-        some, numbers, n_rows = _some_rows(table, rows, data)
-        X = saved.inputs(some, data)
+        sampled_rows, numbers, n_rows = _some_rows(table, rows, data)
+        X = saved.inputs(sampled_rows, data)
         refuse_infinite(X, data)
-        found = saved.model.explain(X)
-    if len(found) < n_rows:
+        explanation = saved.model.explain(X)
+    if len(explanation) < n_rows:
         notes.append(
-            f"Explained {len(found):,} of {n_rows:,} rows, drawn at random; --rows "
-            "sets how many."
+            f"Explained {len(explanation):,} of {n_rows:,} rows, drawn at random; "
+            "--rows sets how many."
         )
-    if not found.is_exact:
+    if not explanation.is_exact:
         notes.append(
             "The values of this model's features are sampled: columns that end in "
             "_error are standard errors."
         )
-    columns = _explained_columns(found, numbers, saved.target or "target")
+    columns = _explained_columns(explanation, numbers, saved.target or "target")
     write_table([pa.table(columns)], out)
     return {
         "model": str(model),
         "data": str(data),
         "rows": n_rows,
-        "rows_explained": len(found),
+        "rows_explained": len(explanation),
         "out": str(out),
         "columns_written": list(columns),
-        "unit": found.unit,
-        "exact": found.is_exact,
-        "background_rows": found.n_background,
-        "base_values": np.atleast_1d(found.base_values).tolist(),
-        "mean_absolute_values": dict(found.top_columns(len(found.feature_names))),
+        "unit": explanation.unit,
+        "exact": explanation.is_exact,
+        "background_rows": explanation.n_background,
+        "base_values": np.atleast_1d(explanation.base_values).tolist(),
+        "mean_absolute_values": dict(
+            explanation.top_columns(len(explanation.feature_names))
+        ),
         "seconds": CLOCK.seconds() - start,
         "peak_memory_bytes": peak_bytes(),
         "notes": notes,
@@ -256,15 +258,17 @@ def _explained_columns(found: Any, numbers: NDArray | None, target: str) -> Fact
     outputs = found.output_names if found.values.ndim == 3 else ("",)
     K = len(outputs)
     names = found.feature_names
-    own: Facts = {} if numbers is None else {"row": np.repeat(numbers, K)}
-    own |= (
+    leading_columns: Facts = {} if numbers is None else {"row": np.repeat(numbers, K)}
+    leading_columns |= (
         {"output": np.tile(np.array(outputs, dtype=object), n)}
         if found.values.ndim == 3
         else {}
     )
-    own[f"{target}_predicted"] = found.predictions.ravel()
-    own[f"{target}_base"] = np.tile(np.atleast_1d(found.base_values), n)
-    columns = {name + "_" * (name in names): values for name, values in own.items()}
+    leading_columns[f"{target}_predicted"] = found.predictions.ravel()
+    leading_columns[f"{target}_base"] = np.tile(np.atleast_1d(found.base_values), n)
+    columns = {
+        name + "_" * (name in names): values for name, values in leading_columns.items()
+    }
     for suffix, values in (("", found.values), ("_error", found.errors)):
         if values is not None:
             flat = values.reshape(n, d, K).swapaxes(1, 2).reshape(n * K, d)
@@ -404,8 +408,8 @@ def report(
     lines = (_fit_line(saved), _report_line(saved, data, out, target, training))
     fitted = None
     if training is not None:
-        _, X_train, known, n_train = true_rows(saved, training, target, notes)
-        fitted = X_train, known.values, _row_numbers(known, n_train)
+        _, X_train, training_truth, n_train = true_rows(saved, training, target, notes)
+        fitted = X_train, training_truth.values, _row_numbers(training_truth, n_train)
     origin = Origin(
         saved.target,
         model.name,
@@ -445,12 +449,12 @@ def _fit_line(saved: SavedModel) -> str:
     """
     options = saved.options
     if options is None:
-        known = {name: getattr(saved.model, name, None) for name in OPTIONS} | {
+        parameters = {name: getattr(saved.model, name, None) for name in OPTIONS} | {
             "seed": saved.model.random_state
         }
         plain = {
             key: value
-            for key, value in known.items()
+            for key, value in parameters.items()
             if isinstance(value, str | int | float)
         }
         told = {

@@ -555,7 +555,7 @@ def plan(
                 f"Planned as {learned}; use --task if the target is something else."
             )
         arguments = Fit(data, target, learned, exclude or [], parameters, run)
-        found = estimator_of(arguments, learned).plan_rows(rows)
+        fit_plan = estimator_of(arguments, learned).plan_rows(rows)
     notes.append(
         "This is one fit: 'bochner fit' fits twice if it both scores and saves a model."
     )
@@ -563,6 +563,6 @@ def plan(
         "data": str(data),
         "target": target,
         "task": learned,
-        "plan": found,
+        "plan": fit_plan,
         "notes": notes,
     }

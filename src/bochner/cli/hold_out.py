@@ -100,39 +100,39 @@ def hold_out(
     """
     if isinstance(table, TableSource):
         return _hold_out_by_content(table, target, task, asked)
-    own = read_target(table, target.name, asked.data)
-    own = own.as_numbers(asked.data) if task == "regression" else own
+    truth = read_target(table, target.name, asked.data)
+    truth = truth.as_numbers(asked.data) if task == "regression" else truth
     X = table.drop_columns([target.name])
-    X = X.take(pa.array(own.rows)) if own.missing else X
+    X = X.take(pa.array(truth.rows)) if truth.missing else X
     if asked.time is not None:
         order = _order_in_time(X, asked)
         X = X.take(pa.array(order))
-        own = own.take(order)
+        truth = truth.take(order)
     groups = None
     if asked.group is not None:
         groups = _groups(X, asked)
         X = X.drop_columns([asked.group])
     size = asked.size
     if size and X.num_rows < FEWEST_SPLIT:
-        found = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
+        counted_rows = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
         raise CommandError(
-            f"{found} cannot be split for a score; give {FEWEST_SPLIT} or more, or "
-            "use --test-size 0"
+            f"{counted_rows} cannot be split for a score; give {FEWEST_SPLIT} or more, "
+            "or use --test-size 0"
         )
 
     def given(rows: NDArray | slice) -> tuple[Any, ...]:
-        some = X if isinstance(rows, slice) else X.take(pa.array(rows))
+        selected_rows = X if isinstance(rows, slice) else X.take(pa.array(rows))
         beside = () if groups is None else (None, groups[rows])
-        return some, own.values[rows], *beside
+        return selected_rows, truth.values[rows], *beside
 
     every = given(slice(None))
-    whole = TargetSummary.of(own)
+    whole = TargetSummary.of(truth)
     if not size:
         return Split(every, every, None, whole, whole)
     said = ""
     seed = asked.seed
     if groups is not None:
-        train, test = _split_groups(groups, own, task, size, seed, asked)
+        train, test = _split_groups(groups, truth, task, size, seed, asked)
         n_groups = len(set(groups[test].tolist()))
         said = _whole_groups(n_groups, asked.group)
     elif asked.time is not None:
@@ -145,12 +145,12 @@ def hold_out(
         train, test = np.split(np.arange(X.num_rows), [n_train])
         said = f"the latest by '{asked.time}'"
     else:
-        train, test = split_rows(X, own, task, size, seed, notes)
+        train, test = split_rows(X, truth, task, size, seed, notes)
     return Split(
         given(train),
         every,
-        (X.take(pa.array(test)), _in_groups(own.take(test), groups, test)),
-        TargetSummary.of(own.take(train)),
+        (X.take(pa.array(test)), _in_groups(truth.take(test), groups, test)),
+        TargetSummary.of(truth.take(train)),
         whole,
         said,
     )

@@ -194,11 +194,11 @@ def read_model(path: Path, method: str = "predict") -> SavedModel:
             f"{cure}"
         )
     task = "classification" if hasattr(model, "classes_") else "regression"
-    known = description["metadata"]
+    metadata = description["metadata"]
     with errors_of(path):
-        facts = {key: json.loads(known.get(key, "null")) for key in FACTS}
+        facts = {key: json.loads(metadata.get(key, "null")) for key in FACTS}
     saved = SavedModel(
-        path, model, task, known.get("target"), **facts, description=description
+        path, model, task, metadata.get("target"), **facts, description=description
     )
     _try(saved)
     return saved
@@ -289,15 +289,15 @@ def _importances(model: Any) -> Facts:
     """Shares of the most important columns, their standard errors, and by which
     rows; None where none was measured.
     """
-    found = getattr(model, "importance_", None)
-    if found is None:
+    importance = getattr(model, "importance_", None)
+    if importance is None:
         return dict.fromkeys(("importances", "importance_errors", "importance_rows"))
-    first = dict(found.top_columns(MOST_COLUMNS))
-    errors = dict(zip(found.names, found.share_errors(), strict=True))
+    first = dict(importance.top_columns(MOST_COLUMNS))
+    errors = dict(zip(importance.names, importance.share_errors(), strict=True))
     return {
         "importances": first,
         "importance_errors": {name: float(errors[name]) for name in first},
-        "importance_rows": f"{found.n_rows:,} {found.rows}",
+        "importance_rows": f"{importance.n_rows:,} {importance.rows}",
     }
 
 

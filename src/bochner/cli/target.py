@@ -119,17 +119,17 @@ class TargetSummary:
         """The summary of values in memory."""
         values = target.values
         n_rows = len(target.values) + target.missing
-        found = cls(target.name, target.kind, n_rows, target.missing)
+        summary = cls(target.name, target.kind, n_rows, target.missing)
         counts = None
         if target.kind != "number":
             counts = pa.table(
                 pc.value_counts(pa.array(values)).flatten(), ["value", "rows"]
             )
         if values.dtype.kind not in "biuf" or not len(values):
-            return replace(found, counts=counts)
+            return replace(summary, counts=counts)
         total = float(values.sum(dtype=np.float64))
         return replace(
-            found, total=total, low=values.min(), high=values.max(), counts=counts
+            summary, total=total, low=values.min(), high=values.max(), counts=counts
         )
 
     def __add__(self, other: TargetSummary) -> TargetSummary:
@@ -165,11 +165,13 @@ class TargetSummary:
             return replace(
                 self, n_rows=n_rows, total=self.total - float(test.values.sum())
             )
-        left = counts - Counter(test.values.tolist())
+        remaining_counts = counts - Counter(test.values.tolist())
         return replace(
             self,
             n_rows=n_rows,
-            counts=pa.table([[*left], [*left.values()]], ["value", "rows"]),
+            counts=pa.table(
+                [[*remaining_counts], [*remaining_counts.values()]], ["value", "rows"]
+            ),
         )
 
     @property
@@ -248,10 +250,10 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
             "numbers, text or booleans"
         )
     column = _plain(column)
-    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    has_value = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_floating(column.type):
-        known &= ~np.isnan(column.to_numpy(zero_copy_only=False))
-    rows = np.flatnonzero(known)
+        has_value &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(has_value)
     values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
     if kind == "number":
         values = _finite_values(values, rows + first, name, path)
@@ -306,7 +308,7 @@ def summary_of_target(
     """
     if isinstance(table, pa.Table):
         return TargetSummary.of(read_target(table, name, path))
-    found = TargetSummary(name)
+    summary = TargetSummary(name)
     # Of Parquet files one column is read; text has been read already
     if isinstance(table.schema, pa.Schema) and not is_text(table.parts[0]):
         with noted(lambda text: None):  # again
@@ -321,11 +323,11 @@ def summary_of_target(
             piece = (
                 batch.X if isinstance(batch.X, pa.Table) else pa.table({name: batch.y})
             )
-            found += TargetSummary.of(read_target(piece, name, part.name, first))
+            summary += TargetSummary.of(read_target(piece, name, part.name, first))
             first += piece.num_rows
-    if found.kind != "text" or found.counts is None or asked == "classification":
-        return found
-    classes = found.classes()
+    if summary.kind != "text" or summary.counts is None or asked == "classification":
+        return summary
+    classes = summary.classes()
     if base_kind(written_kind(classes, name).kind) == "number":
         first_class = printable(next(iter(classes)))
         raise CommandError(
@@ -333,7 +335,7 @@ def summary_of_target(
             f"{first_class}; write plain numbers, or use --task classification if they "
             "are classes"
         )
-    return found
+    return summary
 
 
 def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Target]:
@@ -606,8 +608,8 @@ def _score_classes(
     probability to be scored.
     """
     labels = labels_of(target, model.classes_, path)
-    known = labels[labels >= 0]
-    if not len(known) and len(labels) > 1:
+    known_labels = labels[labels >= 0]
+    if not len(known_labels) and len(labels) > 1:
         raise CommandError(
             f"{path}: column '{target.name}' holds none of the classes "
             f"{listed(model.classes_.tolist())}"
@@ -620,13 +622,13 @@ def _score_classes(
         baseline,
         target.group,
     )
-    unknown = len(labels) - len(known)
-    some = (
+    unknown = len(labels) - len(known_labels)
+    counted_rows = (
         f"{unknown:,} row has"
         if unknown == 1
         else f"{unknown:,} of {len(labels):,} rows have"
     )
-    remark = f"{some} a class that is not in the training rows: "
+    remark = f"{counted_rows} a class that is not in the training rows: "
     return scored, [
         remark + "counted as wrong in the accuracy, left out of the other scores."
     ] if unknown else []

@@ -48,19 +48,23 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
         return None
     best: tuple[float, str | None] = ALIKE, None
     for j, values, n_seen in _discrete_columns(encoder, X)[:MOST_ASKED]:
-        some = _rows_of_some_values(values, n_seen, seed)
-        if len(some) < ROWS_A_VALUE * len(np.unique(values[some])):
+        row_numbers = _rows_of_some_values(values, n_seen, seed)
+        if len(row_numbers) < ROWS_A_VALUE * len(np.unique(values[row_numbers])):
             continue
         # Copies of a row tell nothing of rows that are alike
-        Z = encoder.encode(rows_of(X, some), np.float64)
+        Z = encoder.encode(rows_of(X, row_numbers), np.float64)
         distinct = np.unique(row_hashes(Z), return_index=True)[1]
-        Z, some = Z[distinct], some[distinct]
-        used, level = np.unique(values[some], return_inverse=True)
-        if len(used) < FEWEST_VALUES or len(some) < ROWS_A_VALUE * len(used):
+        Z, row_numbers = Z[distinct], row_numbers[distinct]
+        used, level = np.unique(values[row_numbers], return_inverse=True)
+        if len(used) < FEWEST_VALUES or len(row_numbers) < ROWS_A_VALUE * len(used):
             continue
         shares = _shares_between(Z, level)
         sources = encoder.sources()
-        varies = np.isfinite(shares) & (sources != j) & ~_follow_order(Z, values[some])
+        varies = (
+            np.isfinite(shares)
+            & (sources != j)
+            & ~_follow_order(Z, values[row_numbers])
+        )
         others = np.unique(sources[varies])
         if len(others) < FEWEST_OTHERS:
             continue
@@ -85,8 +89,10 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
         if isinstance(column, TimeColumn) and column.linear:
             (parts,) = encoder.values_of(X, [column.index])
             time = parts.reshape(len(y), -1)[:, 0]
-            known = np.flatnonzero(np.isfinite(time))
-            if _follow_neighbours(y[known[np.argsort(time[known], kind="stable")]]):
+            dated_rows = np.flatnonzero(np.isfinite(time))
+            if _follow_neighbours(
+                y[dated_rows[np.argsort(time[dated_rows], kind="stable")]]
+            ):
                 return encoder.statistic_.name(column.index)
         if isinstance(column, NumberColumns):
             first = slice(FEWEST_IN_TIME)
@@ -101,23 +107,27 @@ def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, NDArray,
     """Columns of text, dates and whole numbers, with a number for the value of each
     row, (n,), and how many values some 2,000 rows have; those of most values first.
     """
-    found = list[tuple[int, NDArray]]()
+    discrete_columns = list[tuple[int, NDArray]]()
     n_rows = X.shape[0]
     first = drawn(np.arange(n_rows), EXAMINED_ROWS)
     for column in encoder.columns_:
         if isinstance(column, TextColumn):
             ((codes, _),) = encoder.values_of(X, [column.index])
-            found.append((column.index, codes))
+            discrete_columns.append((column.index, codes))
         elif isinstance(column, TimeColumn):
             (parts,) = encoder.values_of(X, [column.index])
-            found.append((column.index, parts.reshape(n_rows, -1)[:, 0]))
+            discrete_columns.append((column.index, parts.reshape(n_rows, -1)[:, 0]))
         elif isinstance(column, NumberColumns):
             for j in _whole_columns(encoder, X, column, first):
                 (numbers,) = encoder.values_of(X, [j])
-                found.append((j, numbers[:, 0]))
-    n_values = [len(np.unique(values[first])) for _, values in found]
+                discrete_columns.append((j, numbers[:, 0]))
+    n_values = [len(np.unique(values[first])) for _, values in discrete_columns]
     order = np.argsort(n_values, kind="stable")[::-1]
-    return [(*found[k], n_values[k]) for k in order if n_values[k] >= FEWEST_VALUES]
+    return [
+        (*discrete_columns[k], n_values[k])
+        for k in order
+        if n_values[k] >= FEWEST_VALUES
+    ]
 
 
 def _whole_columns(
@@ -139,8 +149,10 @@ def _are_whole(numbers: Floats, rising: bool = False) -> bool:
     """Whether all numbers, (n, 1), are integers, each larger than the one before if
     that is asked.
     """
-    known = numbers[np.isfinite(numbers)]
-    are_whole = bool(len(known) and (known == np.rint(known)).all())
+    finite_values = numbers[np.isfinite(numbers)]
+    are_whole = bool(
+        len(finite_values) and (finite_values == np.rint(finite_values)).all()
+    )
     return are_whole and (not rising or bool((np.diff(numbers[:, 0]) > 0).all()))
 
 

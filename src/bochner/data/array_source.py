@@ -286,9 +286,11 @@ class ArraySource:
 
     def validating(self, rows: Indices) -> ArraySource:
         """Return a source of some rows, with the weights with which they validate."""
-        some = self.take(rows)
+        validation_source = self.take(rows)
         return (
-            some if self.splits is None else some._but(weights=some.validation_weights)
+            validation_source
+            if self.splits is None
+            else validation_source._but(weights=validation_source.validation_weights)
         )
 
     def parts(self, fold: Fold) -> tuple[ArraySource, ArraySource]:

@@ -70,9 +70,12 @@ def label_text(label: Any) -> str:
     if isinstance(label, str):
         return label.rstrip()
     if type(label).__name__ == "Interval":
-        left = label_text(label.left)
-        right = label_text(label.right)
-        return f"{'(['[label.closed_left]}{left}, {right}{')]'[label.closed_right]}"
+        left_text = label_text(label.left)
+        right_text = label_text(label.right)
+        return (
+            f"{'(['[label.closed_left]}{left_text}, "
+            f"{right_text}{')]'[label.closed_right]}"
+        )
     if isinstance(label, numbers.Integral) and not isinstance(label, bool):
         return str(int(label))
     is_number = isinstance(label, numbers.Real | Decimal) and not isinstance(
@@ -217,14 +220,14 @@ def stored_numbers(columns: Any, index: NDArray) -> NDArray | None:
     """
     if isinstance(columns, np.ndarray):
         return columns[index].T
-    some = [columns[j] for j in index.tolist()]
+    chosen_columns = [columns[j] for j in index.tolist()]
     are_numbers = all(
         NUMBERS.issuperset(map(type, column))
         if isinstance(column, tuple)
         else isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
-        for column in some
+        for column in chosen_columns
     )
-    return np.array(some, np.float64).T if are_numbers else None
+    return np.array(chosen_columns, np.float64).T if are_numbers else None
 
 
 def stored_texts(column: Any) -> tuple[Indices, list[str]] | None:
@@ -312,21 +315,21 @@ def column_names(given: Iterable[object] | None, n_columns: int) -> list[str]:
 
 def column_number(column: int | str, names: Sequence[str]) -> int:
     """Number of a column that is given by number or name."""
-    found = column
+    number = column
     if isinstance(column, str) and column in names:
-        found = list(names).index(column)
+        number = list(names).index(column)
     # True is no column 1.
     if (
-        isinstance(found, bool | str)
-        or not isinstance(found, int | np.integer)
-        or not -len(names) <= found < len(names)
+        isinstance(number, bool | str)
+        or not isinstance(number, int | np.integer)
+        or not -len(names) <= number < len(names)
     ):
-        some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        listed_names = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise ValueError(
             f"There is no column {column!r}: give its number, from 0 to "
-            f"{len(names) - 1}, or one of {some}."
+            f"{len(names) - 1}, or one of {listed_names}."
         )
-    return int(found) % len(names)
+    return int(number) % len(names)
 
 
 def columns_of(columns: Any, names: Sequence[str]) -> set[int]:
@@ -513,8 +516,8 @@ def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[st
     """Read Python objects: numbers as numbers unless `as_text`, numbers and strings
     as text.
     """
-    known = np.array([not is_missing(value) for value in values])
-    present = values[known]
+    is_present = np.array([not is_missing(value) for value in values])
+    present = values[is_present]
     for value in present:
         if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
             raise ValueError(f"Complex data not supported: column {name!r}")
@@ -522,11 +525,11 @@ def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[st
             raise _unusable(name, type(value).__name__)
     if not (as_text or any(isinstance(value, str) for value in present)):
         out = np.full((len(values), 1), np.nan)
-        out[known, 0] = [float(value) for value in present]
+        out[is_present, 0] = [float(value) for value in present]
         return "number", out
     places: dict[str, int] = {}
     codes = np.full(len(values), -1)
-    codes[known] = [
+    codes[is_present] = [
         places.setdefault(label_text(value), len(places)) for value in present
     ]
     return "mixed", (codes, list(places))
@@ -616,23 +619,28 @@ def values_of(column: Any) -> Any:
         return unmasked(column.astype(object) if whole else column)
     if isinstance(column, np.ndarray | list):
         return column
-    own: Any = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
+    series_or_frame: Any = (
+        pa.chunked_array([column]) if isinstance(column, pa.Array) else column
+    )
     # An array or an index of pandas
     if hasattr(column, "isna") and not hasattr(column, "iloc"):
         from pandas import Series
 
-        own = Series(column)
-    own = nw.from_native(own, pass_through=True, allow_series=True)
-    if isinstance(own, nw.DataFrame) and own.shape[1] == 1:
-        return np.reshape(values_of(own[:, 0].to_native()), (-1, 1))
-    if not isinstance(own, nw.Series) or not (
-        own.dtype.is_integer() or own.dtype == nw.Boolean
+        series_or_frame = Series(column)
+    series_or_frame = nw.from_native(
+        series_or_frame, pass_through=True, allow_series=True
+    )
+    if isinstance(series_or_frame, nw.DataFrame) and series_or_frame.shape[1] == 1:
+        return np.reshape(values_of(series_or_frame[:, 0].to_native()), (-1, 1))
+    if not isinstance(series_or_frame, nw.Series) or not (
+        series_or_frame.dtype.is_integer() or series_or_frame.dtype == nw.Boolean
     ):
         return column
-    if not own.null_count():
-        return own.to_numpy()
+    if not series_or_frame.null_count():
+        return series_or_frame.to_numpy()
     return np.array(
-        [None if is_missing(value) else value for value in own.to_list()], dtype=object
+        [None if is_missing(value) else value for value in series_or_frame.to_list()],
+        dtype=object,
     )
 
 

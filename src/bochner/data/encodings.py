@@ -71,8 +71,8 @@ class Encoding:
         """Yield output columns, their input columns, what their names end in, and the
         first of the output columns that each belongs together with.
         """
-        for at, suffix in enumerate(self.suffixes, self.start):
-            yield at, self.index, f"_{suffix}", at
+        for output_column, suffix in enumerate(self.suffixes, self.start):
+            yield output_column, self.index, f"_{suffix}", output_column
 
 
 @dataclass
@@ -113,9 +113,13 @@ class NumberColumns(Encoding):
 
     def write(self, values: Floats, out: NDArray, rows: Rows) -> None:
         """Encode `values` of shape (n, k) into the zeroed `out`."""
-        at = self.at
-        follow = at[-1] - at[0] == len(at) - 1
-        z = out[:, at[0] : at[-1] + 1] if follow else np.empty(values.shape, out.dtype)
+        output_columns = self.at
+        follow = output_columns[-1] - output_columns[0] == len(output_columns) - 1
+        z = (
+            out[:, output_columns[0] : output_columns[-1] + 1]
+            if follow
+            else np.empty(values.shape, out.dtype)
+        )
         clipped = values
         if self.limits is not None:
             clipped = np.clip(values, *self.limits)
@@ -137,7 +141,7 @@ class NumberColumns(Encoding):
             has = self.gap_at >= 0
             out[:, self.gap_at[has]] = gap[:, has]
         if not follow:
-            out[:, at] = z
+            out[:, output_columns] = z
 
     def has_as_seen(self, values: Floats) -> bool:
         """Whether `values` of shape (n, k) miss in columns alone where some did in
@@ -162,8 +166,8 @@ class NumberColumns(Encoding):
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, as of `Encoding`."""
         columns = self.index.tolist(), self.at.tolist(), self.gap_at.tolist()
-        for j, at, gap_at in zip(*columns, strict=True):
-            yield at, j, "", at
+        for j, output_column, gap_at in zip(*columns, strict=True):
+            yield output_column, j, "", output_column
             if gap_at >= 0:
                 yield gap_at, j, "_missing", gap_at
 
@@ -224,8 +228,8 @@ class TimeColumn(Encoding):
 
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, of which those of a circle belong together."""
-        for at, j, suffix, _ in super().outputs():
-            yield at, j, suffix, at - suffix.endswith("_sin")
+        for output_column, j, suffix, _ in super().outputs():
+            yield output_column, j, suffix, output_column - suffix.endswith("_sin")
 
 
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?")
@@ -307,17 +311,20 @@ class TextColumn(Encoding):
         none.
         """
         place = {
-            category: at for at, category in enumerate(self.categories, self.start)
+            category: output_column
+            for output_column, category in enumerate(self.categories, self.start)
         }
         # Of earlier releases
         whole = {
-            label[:-2]: at
-            for label, at in place.items()
+            label[:-2]: output_column
+            for label, output_column in place.items()
             if label.endswith(".0") and NUMBER.fullmatch(label)
         }
         place = whole | place
         if TRUTHS.keys() >= place.keys():
-            place = {TRUTHS[label]: at for label, at in place.items()} | place
+            place = {
+                TRUTHS[label]: output_column for label, output_column in place.items()
+            } | place
         other = self.start + len(self.categories) if self.other else -1
         gap = self.code.stop if self.gaps else -1
         return np.array([*(place.get(label, other) for label in labels), gap])
@@ -337,8 +344,8 @@ class TextColumn(Encoding):
         nothing tells.
         """
         rows = np.bincount(codes[codes >= 0], minlength=len(labels))
-        known = self.known(labels)
-        return rows * (False if known is None else ~known)
+        is_seen = self.known(labels)
+        return rows * (False if is_seen is None else ~is_seen)
 
     def unseen(self, codes: NDArray, labels: list[str]) -> str:
         """What to say of levels that the fit did not see, where most values of a
@@ -379,11 +386,18 @@ class TextColumn(Encoding):
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, of which those of the codes belong together."""
         code = self.code
-        for at, j, suffix, _ in super().outputs():
-            yield at, j, suffix, code.start if code.start <= at < code.stop else at
+        for output_column, j, suffix, _ in super().outputs():
+            yield (
+                output_column,
+                j,
+                suffix,
+                code.start
+                if code.start <= output_column < code.stop
+                else output_column,
+            )
         means = self.mean_columns
-        for i, at in enumerate(range(means.start, means.stop)):
-            yield at, self.index, f"_mean{i}", at
+        for i, output_column in enumerate(range(means.start, means.stop)):
+            yield output_column, self.index, f"_mean{i}", output_column
 
 
 def _hash_bits(codes: NDArray, labels: list[str]) -> NDArray:
@@ -484,8 +498,8 @@ def encodings(
             counts = statistic.categories[key]
             ranked = sorted(counts, key=lambda name: (-counts[name], name))
             other = len(ranked) > max_categories or key in (statistic.undercounts or {})
-            kept = sorted(ranked[:max_categories])
-            others.append(TextColumn(j, 0, kept, other, gap, coded=other))
+            categories = sorted(ranked[:max_categories])
+            others.append(TextColumn(j, 0, categories, other, gap, coded=other))
         else:
             o, end = offsets[j : j + 2].tolist()
             varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9

@@ -82,11 +82,13 @@ def near_copies(X: Any) -> Indices | None:
     if sp.issparse(X) or X.shape[0] < 2:
         return None
     columns = map(_as_numbers, table_columns(X)[0])
-    some = drawn(np.arange(X.shape[0]), RANGED_ROWS)
+    row_numbers = drawn(np.arange(X.shape[0]), RANGED_ROWS)
     sums = np.zeros(X.shape[0], np.uint64)
     for column, multiplier in zip(columns, _odd_numbers(X.shape[1]), strict=True):
         is_hashed = column.dtype == np.uint64
-        sums += (column if is_hashed else _bits(_rounded(column, some))) * multiplier
+        sums += (
+            column if is_hashed else _bits(_rounded(column, row_numbers))
+        ) * multiplier
     _, first, group = np.unique(sums, return_index=True, return_inverse=True)
     return None if len(first) == len(sums) else first[group]
 
@@ -104,7 +106,9 @@ def holds_quantities(X: Any) -> bool:
     if isinstance(X, np.ndarray):
         if X.dtype.kind not in "biufmM":
             columns = [
-                own for own in map(_as_numbers, columns) if own.dtype != np.uint64
+                column_values
+                for column_values in map(_as_numbers, columns)
+                if column_values.dtype != np.uint64
             ]
         return any(len(np.unique(column)) > many for column in columns)
     return any(
@@ -142,9 +146,11 @@ def _rounded(values: NDArray, some: Indices) -> Floats:
     as they are where it is zero.
     """
     values = values.astype(np.float64, copy=False)
-    known = values[some]
-    known = known[np.isfinite(known)]
-    upper, lower = np.quantile(known, [0.75, 0.25]) if len(known) else (0.0, 0.0)
+    finite_values = values[some]
+    finite_values = finite_values[np.isfinite(finite_values)]
+    upper, lower = (
+        np.quantile(finite_values, [0.75, 0.25]) if len(finite_values) else (0.0, 0.0)
+    )
     unit = NEAR * (upper - lower)
     if not (np.isfinite(unit) and unit > np.finfo(np.float64).tiny):
         return values

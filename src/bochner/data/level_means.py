@@ -90,8 +90,8 @@ class LevelMeans:
         keys = _keys(used, labels)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         place = np.where(self.keys[place] == keys, place, len(self.keys))
-        found: Floats = self.values[np.minimum(fold, len(self.values) - 1), place[row]]
-        return found
+        means: Floats = self.values[np.minimum(fold, len(self.values) - 1), place[row]]
+        return means
 
     def knows(self, labels: Sequence[str]) -> NDArray[np.bool_]:
         """Whether there is a mean of each label, shape (len(labels),)."""
@@ -153,13 +153,13 @@ def level_means(
     )
     between = (n * np.square(means)).sum(axis=0) - (L - 1) * within
     between /= total - np.square(n).sum() / total
-    kept = between > 0
-    if not kept.any():
+    varies = between > 0
+    if not varies.any():
         return None
-    more = np.where(kept, within, 1.0) / np.where(kept, between, 1.0)
+    more = np.where(varies, within, 1.0) / np.where(varies, between, 1.0)
     least = np.finfo(float).tiny
-    without = (sum_all - sums) / np.maximum(elsewhere + more, least) * kept
-    whole = sum_all / np.maximum(n + more, least) * kept
+    without = (sum_all - sums) / np.maximum(elsewhere + more, least) * varies
+    whole = sum_all / np.maximum(n + more, least) * varies
     average = n.T @ whole / total
     whole = np.where(n > 0, whole, average)[np.newaxis]
     without = np.where(n > COMMON * more, without[:1], without)
@@ -263,11 +263,11 @@ def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     n = np.bincount(place, weight)
     means = group_sums(place, y, weight) / np.where(n > 0, n, 1.0)[:, np.newaxis]
     variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
-    kept = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])
-    kept = kept[::-1][:MOST_DIRECTIONS]
-    vectors = vectors[:, kept]
-    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(kept))]
-    return vectors * np.sign(largest) / np.sqrt(variances[kept])
+    leading = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])
+    leading = leading[::-1][:MOST_DIRECTIONS]
+    vectors = vectors[:, leading]
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(leading))]
+    return vectors * np.sign(largest) / np.sqrt(variances[leading])
 
 
 class OrderTest(NamedTuple):
@@ -307,7 +307,7 @@ class OrderTest(NamedTuple):
     def plus(self, other: OrderTest) -> OrderTest:
         """The test of the columns of both."""
         sums: Any = zip(self, other, strict=True)
-        return OrderTest(*(own + more for own, more in sums))
+        return OrderTest(*(total + more for total, more in sums))
 
     @property
     def are_codes(self) -> bool:
@@ -315,9 +315,9 @@ class OrderTest(NamedTuple):
         numbers, on no smooth curve.
         """
         k = int(self.columns > 1)
-        left, dof = float(self.left[k]), float(self.dof[k])
+        unexplained, dof = float(self.left[k]), float(self.dof[k])
         return (
-            left > max(CLEAR * dof, LEFT * self.between)
+            unexplained > max(CLEAR * dof, LEFT * self.between)
             and self.jumps > ROUGH * self.between > 0 < dof
         )
 
@@ -344,9 +344,9 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     weight : array of shape (n,)
         In distinct rows.
     """
-    known = ~np.isnan(values) & (weight > 0)
-    used, place = np.unique(values[known], return_inverse=True)
-    L, (y, weight) = len(used), (y[known], weight[known])
+    is_counted = ~np.isnan(values) & (weight > 0)
+    used, place = np.unique(values[is_counted], return_inverse=True)
+    L, (y, weight) = len(used), (y[is_counted], weight[is_counted])
     n = np.bincount(place, weight)
     total = float(weight.sum())
     y = y - weight @ y / total
@@ -359,8 +359,8 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     ordered = np.max(
         [
             [
-                n @ np.square(isotonic_regression(own, weights=n, increasing=up).x)
-                for own in means.T
+                n @ np.square(isotonic_regression(vector, weights=n, increasing=up).x)
+                for vector in means.T
             ]
             for up in (True, False)
         ],
@@ -370,13 +370,13 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     smooth = [_explained_by_polynomial(used, means, n, degree) for degree in degrees]
     unit = np.maximum(within, NEGLIGIBLE * between)
     pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
-    left = [
+    unexplained = [
         float(np.sum((between - np.maximum(ordered, curve)) / unit)) for curve in smooth
     ]
     steps = pairs @ np.square(np.diff(means, axis=0))
-    whole, jumps = (float(np.sum(own / unit)) for own in (between, steps))
+    whole, jumps = (float(np.sum(vector / unit)) for vector in (between, steps))
     dof = (L - 1 - np.array(degrees)) * y.shape[1]
-    return OrderTest(np.array(left), whole, jumps, dof)
+    return OrderTest(np.array(unexplained), whole, jumps, dof)
 
 
 def _explained_by_polynomial(

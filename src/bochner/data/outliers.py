@@ -58,12 +58,12 @@ def stand_in_for_missing(values: NDArray) -> float | None:
     values : array of shape (n,)
         NaN where they are missing.
     """
-    known = values[np.isfinite(values)]
-    if not len(known):
+    finite_values = values[np.isfinite(values)]
+    if not len(finite_values):
         return None
-    for value in (known.min(), known.max()):
-        others = known[known != value]
-        share = 1 - len(others) / len(known)
+    for value in (finite_values.min(), finite_values.max()):
+        others = finite_values[finite_values != value]
+        share = 1 - len(others) / len(finite_values)
         few_others = len(np.unique(others)) < DIFFERENT_OTHERS
         if value % 1 or share < STAND_IN_SHARE or few_others:
             continue

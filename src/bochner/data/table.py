@@ -305,8 +305,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         counted = (
             np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
         )
-        some = drawn(counted)
-        values_of_some = np.column_stack(list(self.values_of(X, index, some)))
+        row_numbers = drawn(counted)
+        values_of_some = np.column_stack(list(self.values_of(X, index, row_numbers)))
         low, high = farthest_fences(values_of_some)
         for j, values, *ends in zip(index, values_of_some.T, low, high, strict=True):
             stand_in = stand_in_for_missing(values)
@@ -326,14 +326,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         reaches = (summary.low[parts] < low) | (summary.high[parts] > high)
         far = np.flatnonzero(reaches).tolist()
         columns = self.values_of(X, [index[i] for i in far])
-        for i, (values,) in zip(far, (own.T for own in columns), strict=True):
+        for i, (values,) in zip(
+            far, (column_values.T for column_values in columns), strict=True
+        ):
             j = index[i]
             beyond = (values[counted] < low[i]) | (values[counted] > high[i])
             # More are no outliers, but another part of the column
             if beyond.mean() <= MOST_OUTLYING:
-                found = bounds_of(values, weight, low[i], high[i])
-                bounds[str(j)] = tuple(found)
-                _warn_of_outliers(self.statistic_.name(j), values, found)
+                column_bounds = bounds_of(values, weight, low[i], high[i])
+                bounds[str(j)] = tuple(column_bounds)
+                _warn_of_outliers(self.statistic_.name(j), values, column_bounds)
         return self._but(_bounds=bounds)._settled_again() if bounds else self
 
     def _encodings(self, kind: Any) -> list[Any]:
@@ -379,17 +381,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             or y.shape[1] > MOST_OUTPUTS
         ):
             return self
-        some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS])
-        few = rows_of(X, some)
-        targets = y[some]
+        row_numbers = np.sort(
+            np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS]
+        )
+        few = rows_of(X, row_numbers)
+        targets = y[row_numbers]
         hashes = row_hashes(few) ^ (row_hashes(targets) >> np.uint64(1))
-        own = _in_distinct_rows(None if weight is None else weight[some], hashes)
+        row_weights = _in_distinct_rows(
+            None if weight is None else weight[row_numbers], hashes
+        )
         numeric = [j for j in numbers[0].index.tolist() if j not in refused]
         alike = dict[tuple[float, ...], dict[int, OrderTest]]()
         for j, values in zip(numeric, self.values_of(few, numeric), strict=True):
             if (used := few_integers(values[:, 0])) is not None:
                 tests = alike.setdefault(tuple(used), {})
-                tests[j] = order_test(values[:, 0], targets, own)
+                tests[j] = order_test(values[:, 0], targets, row_weights)
         chosen = [
             j
             for tests in alike.values()
@@ -398,8 +404,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ]
         codes = dict[str, NDArray]()
         for j, values in zip(chosen, self.values_of(X, chosen), strict=True):
-            found = np.unique(values[~np.isnan(values)])
-            codes |= {str(j): found} if len(found) <= MOST_CODES else {}
+            levels = np.unique(values[~np.isnan(values)])
+            codes |= {str(j): levels} if len(levels) <= MOST_CODES else {}
         return self._but(_codes=codes)._settled_again() if codes else self
 
     def _settled_again(self) -> TableEncoder:
@@ -408,9 +414,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         statistic = self.statistic_
         texts = {str(column.index): column for column in self._encodings(TextColumn)}
-        kept = {key: dict.fromkeys(own.categories, 1.0) for key, own in texts.items()}
+        categories = {
+            key: dict.fromkeys(text_column.categories, 1.0)
+            for key, text_column in texts.items()
+        }
         cut = {key: 0.0 for key, column in texts.items() if column.other}
-        self._settle(replace(statistic, categories=kept, undercounts=cut))
+        self._settle(replace(statistic, categories=categories, undercounts=cut))
         self.statistic_ = statistic
         return self
 
@@ -553,24 +562,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         is_given = fold is not None
         hashes, fold, weight = _told_of_rows(X, weight, seed, fold)
         fold_of_hash = FoldOfHash.of(hashes, fold) if is_given else None
-        found = dict[int, list[TextColumn]]()
+        column_pairs = dict[int, list[TextColumn]]()
         width = self.n_features_out_
         for column in self._encodings(TextColumn):
-            known = column.means
-            if known is None if again else not column.coded:
+            earlier_means = column.means
+            if earlier_means is None if again else not column.coded:
                 continue
             ((codes, labels),) = self.values_of(X, [column.index])
-            directions = None if known is None else known.directions
+            directions = None if earlier_means is None else earlier_means.directions
             pair = level_means(codes, labels, fold, y, weight, directions)
             if pair is not None:
-                at = column.means_at if again else width
+                output_column = column.means_at if again else width
                 width += 0 if again else pair[0].n_outputs
-                found[id(column)] = [
-                    replace(column, means=own, means_at=at) for own in pair
+                column_pairs[id(column)] = [
+                    replace(column, means=entry, means_at=output_column)
+                    for entry in pair
                 ]
-        if not found:
+        if not column_pairs:
             return self, self
-        columns = [found.get(id(own), [own, own]) for own in self.columns_]
+        columns = [
+            column_pairs.get(id(entry), [entry, entry]) for entry in self.columns_
+        ]
         for_others, for_these = map(list, zip(*columns, strict=True))
         return (
             self._but(columns_=for_others, n_features_out_=width, _fold_seed=None),
@@ -597,11 +609,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not self._encodings(TextColumn):
             return {}
         weight = _in_distinct_rows(weight, row_hashes(X))
-        found = {
+        variances_by_column = {
             str(column.index): level_variances(codes, y, weight)
             for column, _, (codes, _) in self._columns_of(X, TextColumn)
         }
-        return {key: variances for key, variances in found.items() if variances.any()}
+        return {
+            key: variances
+            for key, variances in variances_by_column.items()
+            if variances.any()
+        }
 
     def unseen_variances(
         self, X: Any, variances: Mapping[str, NDArray]
@@ -620,9 +636,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = self._columns_of(X, TextColumn) if variances else iter(())
         for column, _, (codes, labels) in columns:
             key = str(column.index)
-            known = column.known(labels) if key in variances else None
-            if known is not None:
-                unseen = ~np.append(known, True)[codes][:, np.newaxis]
+            is_seen = column.known(labels) if key in variances else None
+            if is_seen is not None:
+                unseen = ~np.append(is_seen, True)[codes][:, np.newaxis]
                 total = total + unseen * variances[key]
         return total
 
@@ -878,9 +894,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self._bounds or {},
         )
         self.columns_ = columns
-        known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
+        earlier_names = (
+            self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
+        )
         warn_of_equal(
-            [name for name in statistic.equal_integers() if name not in known]
+            [name for name in statistic.equal_integers() if name not in earlier_names]
         )
         self.statistic_ = statistic
         return self
@@ -933,12 +951,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         chosen = self._encodings(kind)
         series, names = table_columns(X) if chosen else ([], None)
         for column in chosen:
-            for j, own in column.single():
+            for j, encoding in column.single():
                 name = column_name(names, j)
                 expected = self.statistic_.kinds[j]
                 if expected == "text":
                     expected = column.expected
-                yield own, name, read_column(series[j], name, expected)[1]
+                yield encoding, name, read_column(series[j], name, expected)[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -996,8 +1014,8 @@ class FoldOfHash(NamedTuple):
     @classmethod
     def of(cls, hashes: NDArray, fold: NDArray) -> FoldOfHash:
         """Those of rows."""
-        known, first = np.unique(hashes, return_index=True)
-        return cls(known, fold[first])
+        distinct_hashes, first = np.unique(hashes, return_index=True)
+        return cls(distinct_hashes, fold[first])
 
     def __call__(self, hashes: NDArray) -> NDArray:
         """The folds of rows that are among those known."""

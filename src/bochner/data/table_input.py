@@ -95,12 +95,14 @@ def require_names(fitted: Sequence[str] | None, X: Any) -> None:
     if given is None:
         return
     numbered = [str(j) for j in range(len(given))]
-    known = numbered if fitted is None else list(fitted)
-    if given == known or (numbered in (given, known) and set(given) != set(known)):
+    expected_names = numbered if fitted is None else list(fitted)
+    if given == expected_names or (
+        numbered in (given, expected_names) and set(given) != set(expected_names)
+    ):
         return
     raise ValueError(
         "The columns must be those of the fit, in their order: these are "
-        f"{listed(known)}, got {listed(given)}; "
+        f"{listed(expected_names)}, got {listed(given)}; "
         "order them by X[columns], or give an array."
     )
 

@@ -87,8 +87,10 @@ def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], flo
     weights = np.fromiter(counts.values(), np.float64, len(counts))
     place = len(weights) - most - 1
     lost = float(np.partition(weights, place)[place])
-    kept = {key: weight - lost for key, weight in counts.items() if weight > lost}
-    return kept, lost
+    reduced_counts = {
+        key: weight - lost for key, weight in counts.items() if weight > lost
+    }
+    return reduced_counts, lost
 
 
 BLOCK_ENTRIES = 1 << 17
@@ -150,13 +152,13 @@ class Summary:
                 high = values.max(axis=0)
                 deviations = values - mean
             else:
-                known = ~np.isnan(values)
-                weights = _total(weight, known)
-                total = _total(weight, np.where(known, values, 0.0))
+                is_present = ~np.isnan(values)
+                weights = _total(weight, is_present)
+                total = _total(weight, np.where(is_present, values, 0.0))
                 mean = _ratio(total, weights)
-                low = np.where(known, values, np.inf).min(axis=0)
-                high = np.where(known, values, -np.inf).max(axis=0)
-                deviations = np.where(known, values - mean, 0.0)
+                low = np.where(is_present, values, np.inf).min(axis=0)
+                high = np.where(is_present, values, -np.inf).max(axis=0)
+                deviations = np.where(is_present, values - mean, 0.0)
             residual = _ratio(_total(weight, deviations), weights)
             squares = _total(weight, np.square(deviations, out=deviations))
             squares = np.maximum(squares - weights * residual**2, 0.0)
@@ -432,9 +434,17 @@ class TableStatistic:
             lost = sum(counts[value] for value in one.others) / weights.sum()
             gaps[j] += int(np.ceil(lost * (self.rows - gaps[j])))
             kinds[j] = one.kind
-        categories = {j: own for j, own in self.categories.items() if j not in read}
-        cut = {j: own for j, own in (self.undercounts or {}).items() if j not in read}
-        found = replace(
+        categories = {
+            j: column_counts
+            for j, column_counts in self.categories.items()
+            if j not in read
+        }
+        cut = {
+            j: column_counts
+            for j, column_counts in (self.undercounts or {}).items()
+            if j not in read
+        }
+        statistic = replace(
             self,
             kinds=kinds,
             missing=gaps,
@@ -442,7 +452,7 @@ class TableStatistic:
             categories=categories,
             undercounts=cut or None,
         )
-        return found, sentences
+        return statistic, sentences
 
     def _parts(self) -> list[Summary]:
         """Summary of the parts of each column."""
@@ -496,8 +506,8 @@ class TableStatistic:
         other kinds.
         """
         parts = [
-            own if PARTS[old] == PARTS[new] else Summary.empty(len(PARTS[new]))
-            for own, old, new in zip(self._parts(), self.kinds, kinds, strict=True)
+            summary if PARTS[old] == PARTS[new] else Summary.empty(len(PARTS[new]))
+            for summary, old, new in zip(self._parts(), self.kinds, kinds, strict=True)
         ]
         texts = [str(j) for j, kind in enumerate(kinds) if not PARTS[kind]]
         categories = {j: self.categories.get(j, {}) for j in texts}
@@ -559,7 +569,7 @@ def _of_columns(
     counted = None if (weight > 0).all() else weight > 0
     keep = slice(None) if counted is None else counted
     weight = weight[keep]
-    found = []
+    column_kinds = []
     gaps = []
     parts = [Summary.empty(0)]
     categories: dict[str, dict[str, float]] = {}
@@ -567,7 +577,7 @@ def _of_columns(
         expected = kinds[j] if kinds else None
         kind, values = read_column(column, column_name(names, j), expected)
         gap = missing(values)[keep]
-        found.append(kind)
+        column_kinds.append(kind)
         gaps.append(int(gap.sum()))
         if not isinstance(values, tuple):
             parts.append(Summary.of(values[keep], weight))
@@ -584,10 +594,10 @@ def _of_columns(
         if isinstance(column, nw.Series) and column.dtype in (nw.Categorical, nw.Enum)
     ]
     summary = _stack(parts)
-    integers = _integers(columns.__getitem__, found, summary, counted)
+    integers = _integers(columns.__getitem__, column_kinds, summary, counted)
     return TableStatistic(
         len(weight),
-        found,
+        column_kinds,
         names,
         False,
         np.array(gaps, np.int64),
@@ -605,7 +615,7 @@ def _integers(
     size = np.maximum(np.abs(summary.low), np.abs(summary.high))
     offsets = part_offsets(kinds)
     large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
-    found = {}
+    extremes = {}
     for j in (np.searchsorted(offsets, large, side="right") - 1).tolist():
         values = column(j)
         is_series = isinstance(values, nw.Series)
@@ -613,8 +623,8 @@ def _integers(
         if base_kind(kinds[j]) == "number" and whole:
             if keep is not None:
                 values = values.filter(keep.tolist()) if is_series else values[keep]
-            found[str(j)] = int(values.min()), int(values.max())
-    return found
+            extremes[str(j)] = int(values.min()), int(values.max())
+    return extremes
 
 
 # Of a common unit: columns, and the share of them and of the greatest value

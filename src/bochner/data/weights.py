@@ -76,7 +76,9 @@ def weights_of(weights: NDArray, rows: slice | NDArray) -> NDArray:
 
 def group_sums(group: NDArray, y: NDArray, weight: Any, size: int = 0) -> Floats:
     """Weighted sums of targets over the rows of each group, shape (L, K)."""
-    return np.stack([np.bincount(group, weight * own, size) for own in y.T], axis=1)
+    return np.stack(
+        [np.bincount(group, weight * target, size) for target in y.T], axis=1
+    )
 
 
 def draw_rows(
@@ -107,10 +109,10 @@ def draw_rows(
     counted = np.arange(len(weights)) if are_unit(weights) else np.flatnonzero(weights)
     if len(counted) <= size:
         return counted, None
-    own = weights_of(weights, counted) / float(weights.max())
-    if np.ptp(own) == 0:
+    relative_weights = weights_of(weights, counted) / float(weights.max())
+    if np.ptp(relative_weights) == 0:
         return np.sort(rng.choice(counted, size, replace=False)), None
-    share = _probabilities(own, size)
+    share = _probabilities(relative_weights, size)
     order = rng.permutation(len(counted))
     ends = np.cumsum(share[order])
     drawn = np.searchsorted(

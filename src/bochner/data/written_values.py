@@ -263,7 +263,9 @@ def _almost_dates(
     if n_dates < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
         return ""
     odd = [value for value in present if not ISO.fullmatch(value)]
-    n_values, n_odd = (sum(counts[value] for value in some) for some in (present, odd))
+    n_values, n_odd = (
+        sum(counts[value] for value in values) for values in (present, odd)
+    )
     if not 0 < n_odd <= (1 - LEAST_NUMBERS) * n_values:
         return ""
     return (
@@ -301,26 +303,26 @@ def number_written(value: str, decimal: str, unit: str) -> float | None:
     """The number that a text holds with a decimal mark and a unit, which may be
     missing from it; None where it is none.
     """
-    found = NUMBER.fullmatch(_tidy(value))
-    if found is None or (found["open"] is None) != (found["close"] is None):
+    match = NUMBER.fullmatch(_tidy(value))
+    if match is None or (match["open"] is None) != (match["close"] is None):
         return None
-    own_unit = _unit(found)
-    if own_unit not in ("", unit) or (found["before"] and found["after"]):
+    own_unit = _unit(match)
+    if own_unit not in ("", unit) or (match["before"] and match["after"]):
         return None
     # 2A may be a seat, and 5m a length
     is_letter = len(own_unit) == 1 and own_unit.isupper()
-    if is_letter and not found["gap"] and found["after"]:
+    if is_letter and not match["gap"] and match["after"]:
         return None
-    digits = found["digits"].strip()
+    digits = match["digits"].strip()
     if GROUPS[decimal].fullmatch(digits):
         digits = re.sub(r"[^\d.,]", "", digits)
         digits = digits.replace("," if decimal == "." else ".", "")
     elif not DECIMALS[decimal].fullmatch(digits):
         return None
-    number = float(digits.replace(decimal, ".") + (found["power"] or ""))
+    number = float(digits.replace(decimal, ".") + (match["power"] or ""))
     if not np.isfinite(number):
         return None
-    signs = [found["sign"], found["second"], found["open"]]
+    signs = [match["sign"], match["second"], match["open"]]
     negative = sum(sign is not None and sign != "+" for sign in signs)
     return None if negative > 1 else -number if negative else number
 
@@ -335,10 +337,10 @@ def _is_sorted(values: Sequence[str], order: str) -> bool:
 
 def _moment(value: str) -> Moment:
     """The fields of a value; none where it is no date."""
-    found = DATE.fullmatch(_tidy(value))
-    if found is None:
+    match = DATE.fullmatch(_tidy(value))
+    if match is None:
         return Moment((), "", None)
-    first, separator, second, third, *clock = found.groups()
+    first, separator, second, third, *clock = match.groups()
     fields = (first, second) if third is None else (first, second, third)
     return Moment(fields, separator.strip(), _seconds(*clock))
 
@@ -421,8 +423,8 @@ def read_written(labels: Sequence[str], kind: str) -> Floats:
 
 
 def _seconds_of_day(label: str) -> float:
-    found = TIME_OF_DAY.fullmatch(_tidy(label))
-    seconds = None if found is None else _seconds(*found.groups())
+    match = TIME_OF_DAY.fullmatch(_tidy(label))
+    seconds = None if match is None else _seconds(*match.groups())
     return np.nan if seconds is None or seconds == np.inf else seconds
 
 

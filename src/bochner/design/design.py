@@ -215,7 +215,7 @@ class Design:
         K = self.source.n_outputs
         binned = hashed_bins(self.features) is not None
         if self.on_device is not None:
-            found = self._moments_on_device(self.on_device)
+            moments = self._moments_on_device(self.on_device)
         else:
             spans = self.spans()
             rows = max(256, self.block_rows // 2)
@@ -238,14 +238,14 @@ class Design:
             targets = "labels" if labelled is not None else "apart" if many else "whole"
             work = sum_of_moments(D, K, self.dtype, block, binned, shared, targets)
             over = self if labelled is None else self._with(source=labelled)
-            found = over.reduce(work, self.features if binned else self.dense, spans)
-        if type(found) is Moments and not self.engine.is_remote:
-            return found
+            moments = over.reduce(work, self.features if binned else self.dense, spans)
+        if type(moments) is Moments and not self.engine.is_remote:
+            return moments
         return Moments.holding(
-            np.require(found.matrix, None, "W"),
-            found.n_rows,
-            found.n_outputs,
-            found.dtype,
+            np.require(moments.matrix, None, "W"),
+            moments.n_rows,
+            moments.n_outputs,
+            moments.dtype,
         )
 
     def _moments_on_device(self, features: DeviceFeatures) -> Moments:
@@ -312,12 +312,12 @@ class Design:
             else features.place.free_bytes()
         )
         passes = self.again(centres)
-        kept = (
+        fits_memory = (
             free is None
             or self.features.stored_bytes(self.dtype, packed=False) * self.n_rows
             <= STORED_SHARE * free
         )
-        return list(passes) if kept else passes
+        return list(passes) if fits_memory else passes
 
     def _device_rows(self, features: DeviceFeatures) -> int:
         """Rows of a block for a device."""
@@ -386,8 +386,8 @@ class Design:
             return self._stored_on_device(self.on_device, centres)
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
-        kept = free is None or row * self.n_rows <= STORED_SHARE * free
-        if not kept:
+        fits_memory = free is None or row * self.n_rows <= STORED_SHARE * free
+        if not fits_memory:
             if not self.fixed:
                 self._fit_rows()
             return self.again(centres)
@@ -465,9 +465,9 @@ class Design:
         coef = coef.astype(self.dtype, copy=False)
         result = np.empty((self.source.n_rows, coef.shape[1]))
         done = 0
-        for found in self._products(coef):
-            result[done : done + len(found)] = found
-            done += len(found)
+        for block_products in self._products(coef):
+            result[done : done + len(block_products)] = block_products
+            done += len(block_products)
         result += intercept
         return finite_predictions(result)
 

@@ -165,8 +165,10 @@ class GramSum:
         place = self.place
         D = self.n_columns
         if place.has_double:
-            for own, down in _panels(D):
-                _plus(self._total[down, own], place.product(Z[:, down].T, Z[:, own]))
+            for panel, down in _panels(D):
+                _plus(
+                    self._total[down, panel], place.product(Z[:, down].T, Z[:, panel])
+                )
             if E is not None:
                 _plus(self._total[D:, :D], products_beside(place, E, Z))
                 _plus(self._total[D:, D:], products_beside(place, E, E))
@@ -190,11 +192,13 @@ def products_beside(place: Device, E: Any, Z: Any) -> Any:
     columns of ones.
     """
     whole = Z.shape[0] // STRIP * STRIP
-    found = place.product(E[whole:].T, Z[whole:]).double()
+    products = place.product(E[whole:].T, Z[whole:]).double()
     if whole:
-        left, right = (A[:whole].reshape(-1, STRIP, A.shape[1]) for A in (E, Z))
-        found += place.product(left.mT, right).double().sum(dim=0)
-    return found
+        left_strips, right_strips = (
+            A[:whole].reshape(-1, STRIP, A.shape[1]) for A in (E, Z)
+        )
+        products += place.product(left_strips.mT, right_strips).double().sum(dim=0)
+    return products
 
 
 def _panels(n_columns: int) -> Iterator[tuple[slice, slice]]:

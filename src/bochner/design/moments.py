@@ -180,8 +180,8 @@ class Moments:
         signs[:, classes] += 2 * of_classes.T
         signs[:, -1] = total
         self._add_features(A[:, :D], signs[:D])
-        own = np.arange(D, self.n_columns - 1)
-        self.matrix[own, own] += total[-1]
+        target_columns = np.arange(D, self.n_columns - 1)
+        self.matrix[target_columns, target_columns] += total[-1]
         self.matrix[-1, D:] += signs[-1]
         self.matrix[D:-1, -1] += signs[-1, :-1]
 
@@ -194,8 +194,8 @@ class Moments:
         Z = A[:, :D]
         T = A[:, D:]
         self._add_features(Z, times(Z.T, T))
-        own = np.arange(D, self.n_columns - 1)
-        self.matrix[own, own] += np.einsum(
+        target_columns = np.arange(D, self.n_columns - 1)
+        self.matrix[target_columns, target_columns] += np.einsum(
             "nk,nk->k", T[:, :-1], T[:, :-1], dtype=np.float64
         )
         sums = T[:, -1] @ T
@@ -347,7 +347,7 @@ class _Bins:
         from bochner.loops.bins import add_panel, count_pairs, sum_pairs
 
         shape = (2, self.n_buckets, self.n_buckets)
-        own = self._columns(p)
+        grid_columns = self._columns(p)
         counted = self.values is None and are_unit(self.weight)
         factor = self._times(p, self.weight)
         for q in range(first, min(first + PAIRED, p + 1), 2):
@@ -361,7 +361,12 @@ class _Bins:
             for one, panel in zip(sorted(set(pair)), panels, strict=False):
                 other = self._columns(one)
                 scale = self.scales[p] * self.scales[one]
-                add_panel(panel, scale, matrix[own, other], matrix[other, own])
+                add_panel(
+                    panel,
+                    scale,
+                    matrix[grid_columns, other],
+                    matrix[other, grid_columns],
+                )
 
     def _times(self, p: int, factor: NDArray) -> NDArray:
         """A factor of each row times its value in a grid, but for what `scales`
@@ -374,9 +379,11 @@ class _Bins:
         from bochner.loops.bins import sum_rows
 
         sum_rows(
-            self.ids[p], self._times(p, T), found := np.zeros((len(T), self.n_buckets))
+            self.ids[p],
+            self._times(p, T),
+            bin_sums := np.zeros((len(T), self.n_buckets)),
         )
-        sums[:, self._columns(p)] += self.scales[p] * found
+        sums[:, self._columns(p)] += self.scales[p] * bin_sums
 
 
 class BinBuffer:

@@ -87,9 +87,9 @@ class Sums:
         if not self.many:
             add(total)
             return
-        own = np.zeros(total.shape, self.dtype)
-        add(own)
-        total += own
+        block_sums = np.zeros(total.shape, self.dtype)
+        add(block_sums)
+        total += block_sums
 
     def totals(
         self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int
@@ -116,17 +116,17 @@ class Sums:
 
     def product(self, blocks: Iterable[StoredRows], V: NDArray) -> NDArray:
         """V Z'WZ, of shape (K, D)."""
-        found = self.zeros(*V.shape)
+        total = self.zeros(*V.shape)
         for features, _, weight in blocks:
-            self.add(found, partial(features.normal, V, weight))
-        return found
+            self.add(total, partial(features.normal, V, weight))
+        return total
 
     def squares(self, blocks: Iterable[StoredRows], n_features: int) -> NDArray:
         """Diagonal of Z'WZ, shape (D,), in the precision of the sums of blocks."""
-        found = np.zeros((1, n_features), self.dtype)
+        diagonal = np.zeros((1, n_features), self.dtype)
         for features, _, weight in blocks:
-            features.squares(weight[np.newaxis].astype(self.dtype), found)
-        return found[0]
+            features.squares(weight[np.newaxis].astype(self.dtype), diagonal)
+        return diagonal[0]
 
 
 class Centred:
@@ -166,9 +166,11 @@ class Centred:
         V = np.ascontiguousarray(V, self.sums.dtype)
         mean = self.feature_mean[np.newaxis]
         if isinstance(self.blocks, Groups):
-            found: Products = self.blocks.total(Share(self.feature_mean, self.sums), V)
-            Q += found.product.astype(Q.dtype, copy=False)
-            return found.squares
+            products: Products = self.blocks.total(
+                Share(self.feature_mean, self.sums), V
+            )
+            Q += products.product.astype(Q.dtype, copy=False)
+            return products.squares
         if isinstance(self.blocks, list) and any(
             block.features.fused for block in self.blocks
         ):
@@ -179,16 +181,16 @@ class Centred:
         in_place = not self.sums.many and Q.dtype == self.sums.dtype
         product = Q if in_place else self.sums.zeros(*V.shape)
         squares = np.zeros(len(V))
-        left = np.zeros(len(V))
+        weighted_sums = np.zeros(len(V))
         offset = (V @ self.feature_mean)[:, np.newaxis]
         for features, _, weight in self.blocks:
             T = features.forward(V)
             T -= offset.astype(T.dtype, copy=False)
             weighted = T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
             squares += dots(weighted, T)
-            left += weighted.sum(axis=1, dtype=np.float64)
+            weighted_sums += weighted.sum(axis=1, dtype=np.float64)
             self.sums.add(product, partial(features.backward, weighted))
-        add_scaled(product, mean, -left)
+        add_scaled(product, mean, -weighted_sums)
         if not in_place:
             Q += product.astype(Q.dtype, copy=False)
         return squares
@@ -255,11 +257,11 @@ class NormalEquations(Centred):
         self.dtype = np.dtype(dtype)
         self.blocks = blocks
         self.sums = Sums(self.dtype, bool(getattr(blocks, "many", False)))
-        found: Totals = summed(blocks, self.sums.totals, n_features, n_outputs)
-        sums = found.sums
-        weights = found.weights
-        self.n_rows = found.n_rows
-        self._squares = found.squares if self.sums.many else None
+        totals: Totals = summed(blocks, self.sums.totals, n_features, n_outputs)
+        sums = totals.sums
+        weights = totals.weights
+        self.n_rows = totals.n_rows
+        self._squares = totals.squares if self.sums.many else None
         weight = float(weights[-1])
         super().__init__(
             blocks, (sums[-1] / weight).astype(self.dtype), weight, self.sums

@@ -176,8 +176,10 @@ class Groups:
         handles = [
             self.engine.submit(task, group, self.passes, *sent) for group in self.groups
         ]
-        for n_rows, own in zip(self.n_rows, results(self.engine, handles), strict=True):
-            for one in deepcopy(own):  # which may be read-only
+        for n_rows, group_sums in zip(
+            self.n_rows, results(self.engine, handles), strict=True
+        ):
+            for one in deepcopy(group_sums):  # which may be read-only
                 sums = with_sum(sums, one)
             self.advance(n_rows)
         return whole(sums)

@@ -47,13 +47,13 @@ def any_arrays(method: Method) -> Method:
         with (
             nullcontext() if place is None or place.is_host else settings(device=place)
         ):
-            found = method(*bound.args, **bound.kwargs)
+            result = method(*bound.args, **bound.kwargs)
         X: Any = foreign.get("X")
         where = device_of(X)
         return (
-            found
+            result
             if where is None
-            else _returned(found, where, str(X.dtype).endswith("float32"))
+            else _returned(result, where, str(X.dtype).endswith("float32"))
         )
 
     return cast(Method, call)

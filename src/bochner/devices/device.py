@@ -165,8 +165,10 @@ class Device:
         if self.device.type != "cuda":
             return None
         cuda = self.torch.cuda
-        kept = cuda.memory_reserved(self.device) - cuda.memory_allocated(self.device)
-        return cuda.mem_get_info(self.device)[0] + kept
+        cached_bytes = cuda.memory_reserved(self.device) - cuda.memory_allocated(
+            self.device
+        )
+        return cuda.mem_get_info(self.device)[0] + cached_bytes
 
     def memory_error(self, n_bytes: int, what: str, cure: str) -> MemoryError:
         """The error to raise where `n_bytes` for `what` could not be had; the cure is a
@@ -260,14 +262,14 @@ def parse_device(device: Any) -> Device | None:
             f"device={name!r} needs PyTorch: python -m pip install torch."
         ) from error
     there = _devices(torch)
-    found = next((one for one in there if f"{one}:".startswith(f"{name}:")), None)
-    if found is None:
+    device_name = next((one for one in there if f"{one}:".startswith(f"{name}:")), None)
+    if device_name is None:
         raise ValueError(
             f"device={name!r} is not available: PyTorch has {', '.join(there)}. "
             "Choose an available device, install a "
             "build of PyTorch that supports it, or leave device= out."
         )
-    return Device(torch.device(found))
+    return Device(torch.device(device_name))
 
 
 def _devices(torch: Any) -> list[str]:
@@ -275,8 +277,8 @@ def _devices(torch: Any) -> list[str]:
     cuda = torch.cuda
     first = cuda.current_device() if cuda.is_available() else 0
     numbers = sorted(range(cuda.device_count()), key=lambda k: k != first)
-    found = [f"cuda:{k}" for k in numbers]
-    return found + ["mps"] * torch.backends.mps.is_available() + ["cpu"]
+    gpu_names = [f"cuda:{k}" for k in numbers]
+    return gpu_names + ["mps"] * torch.backends.mps.is_available() + ["cpu"]
 
 
 def to_host(array: Any) -> NDArray:

@@ -76,8 +76,8 @@ def pieces(
         return compute(*(array[:rows] for array in arrays)), rows
 
     n = len(arrays[0])
-    found, step = with_smaller_blocks(first, n, place, row_bytes)
-    yield found
+    first_piece, step = with_smaller_blocks(first, n, place, row_bytes)
+    yield first_piece
     for start in range(step, n, step):
         yield compute(*(array[start : start + step] for array in arrays))
 

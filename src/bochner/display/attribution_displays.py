@@ -134,8 +134,8 @@ class WaterfallDisplay(Display):
         WaterfallDisplay
             Nothing is drawn yet.
         """
-        own = model.explain(take(X, [row]), **options)
-        return cls.from_explanation(own, output=output, max_columns=max_columns)
+        explanation = model.explain(take(X, [row]), **options)
+        return cls.from_explanation(explanation, output=output, max_columns=max_columns)
 
     @classmethod
     def from_explanation(
@@ -167,11 +167,13 @@ class WaterfallDisplay(Display):
         ValueError
             If the output is not known, or `max_columns` is not positive.
         """
-        own, of = _of_output(explanation, output)
-        values = own.values[row]
-        given = own.data[row]
+        output_explanation, of = _of_output(explanation, output)
+        values = output_explanation.values[row]
+        given = output_explanation.data[row]
         first = largest(np.abs(values), max_columns)
-        short = cut_all((own.feature_names[j] for j in first), STEP_WIDTH)
+        short = cut_all(
+            (output_explanation.feature_names[j] for j in first), STEP_WIDTH
+        )
         names = [
             f"{name} = {_shown(given[j])}" for name, j in zip(short, first, strict=True)
         ]
@@ -181,7 +183,11 @@ class WaterfallDisplay(Display):
             names = [*names, f"{len(rest)} others"]
             steps = [*steps, rest.sum()]
         return cls(
-            names, np.array(steps), float(own.base_values), own.unit, f"Prediction{of}"
+            names,
+            np.array(steps),
+            float(output_explanation.base_values),
+            output_explanation.unit,
+            f"Prediction{of}",
         )
 
     def _blocks(self) -> list[Block]:
@@ -336,18 +342,20 @@ class BeeswarmDisplay(Display):
         ValueError
             If the output is not known, or `max_columns` is not positive.
         """
-        own, of = _of_output(explanation, output)
-        first = largest(own.mean_absolute, max_columns)
-        places = np.stack([_places(own.data[:, j]) for j in first], axis=1)
-        names = [own.feature_names[j] for j in first]
-        d = own.values.shape[1]
-        some = f", {len(names)} of {d:,} columns" if len(names) < d else ""
+        output_explanation, of = _of_output(explanation, output)
+        first = largest(output_explanation.mean_absolute, max_columns)
+        places = np.stack(
+            [_places(output_explanation.data[:, j]) for j in first], axis=1
+        )
+        names = [output_explanation.feature_names[j] for j in first]
+        d = output_explanation.values.shape[1]
+        columns_note = f", {len(names)} of {d:,} columns" if len(names) < d else ""
         return cls(
             names,
-            own.values[:, first],
+            output_explanation.values[:, first],
             places,
-            own.unit,
-            f"Shapley values{of}, {len(own):,} rows{some}",
+            output_explanation.unit,
+            f"Shapley values{of}, {len(output_explanation):,} rows{columns_note}",
         )
 
     def _blocks(self) -> list[Block]:

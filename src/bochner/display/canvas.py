@@ -186,13 +186,13 @@ def add_legend(
         Otherwise all that have a label.
     title : str, optional
     """
-    own = list(ax.get_legend_handles_labels()[0] if handles is None else handles)
-    labels = [str(one.get_label()) for one in own]
+    artists = list(ax.get_legend_handles_labels()[0] if handles is None else handles)
+    labels = [str(one.get_label()) for one in artists]
     size = text_size(ax)
     entry = (max(map(len, labels), default=0) * LETTER + 4.2) * size
-    columns = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
+    columns = int(np.clip(_points(ax)[0] // entry, 1, max(len(artists), 1)))
     return ax.legend(
-        own,
+        artists,
         labels,
         ncols=columns,
         title=title,

@@ -145,25 +145,25 @@ class EffectDisplay(Display):
             canvas.add_legend(axes[0], self.lines_[: len(shown)])
 
     def _draw_numbers(self, ax: Axes, one: Any, shown: list[int], kwargs: Look) -> None:
-        known = ~np.isnan(one.positions)
-        x = one.positions[known]
+        has_position = ~np.isnan(one.positions)
+        x = one.positions[has_position]
         for start, end in one.empty:
             ax.axvspan(start, end, color=GREY, alpha=0.15, linewidth=0)
         thin: Look = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
         if len(shown) == 1:
-            ax.plot(x, one.curves[:, known, shown[0]].T, **thin)
+            ax.plot(x, one.curves[:, has_position, shown[0]].T, **thin)
         for i, k in enumerate(shown):
             colour = look(i)[0]
             label = canvas.shortened(self.outputs[k])
             self.lines_ += ax.plot(
                 x,
-                one.mean[known, k],
+                one.mean[has_position, k],
                 **{"color": colour, "linewidth": 1.8, "label": label, **kwargs},
             )
             if one.low is not None:
-                ends = one.low[known, k], one.high[known, k]
+                ends = one.low[has_position, k], one.high[has_position, k]
                 self.bands_.append(canvas.draw_band(ax, x, ends, colour))
-            if not known.all():
+            if not has_position.all():
                 # The missing value, beside the others
                 beside = x[-1] + ASIDE * (np.ptp(x) or 1.0)
                 ax.errorbar(
@@ -174,7 +174,7 @@ class EffectDisplay(Display):
                     marker="s",
                     markersize=4,
                 )
-        if not known.all():
+        if not has_position.all():
             small = 0.8 * canvas.text_size(ax)
             ax.text(
                 1,

@@ -163,9 +163,9 @@ class ImportanceDisplay(Display):
         ax.axvline(0.0, color=GREY, linewidth=0.8)
         canvas.percent_ticks(ax.xaxis)
         label = f"Growth of the {self.loss}, share of the total"
-        some = (
+        columns_note = (
             f": {len(self.names)} of {self.n_columns:,} columns"
             if len(self.names) < (self.n_columns or 0)
             else ""
         )
-        canvas.label_axes(ax, label, "", f"Importance{some}")
+        canvas.label_axes(ax, label, "", f"Importance{columns_note}")

@@ -156,19 +156,19 @@ class LearningDisplay(Display):
         pairs = [(int(part), None) for part in rows] + [
             (n, int(size)) for size in sizes
         ]
-        found = np.empty((len(pairs), len(seeds), 2))
+        errors_and_seconds = np.empty((len(pairs), len(seeds), 2))
         for j, seed in enumerate(seeds):
             order = np.random.default_rng(seed).permutation(n)
             for i, (part, size) in enumerate(pairs):
-                own = clone(model).set_params(
+                machine = clone(model).set_params(
                     random_state=seed,
                     **({} if size is None else {"n_components": size}),
                 )
-                some = take(X, order[:part])
+                training_rows = take(X, order[:part])
                 start = time.perf_counter()
-                own.fit(some, targets[order[:part]])
-                found[i, j, 1] = time.perf_counter() - start
-                found[i, j, 0] = _error(own, *test)
+                machine.fit(training_rows, targets[order[:part]])
+                errors_and_seconds[i, j, 1] = time.perf_counter() - start
+                errors_and_seconds[i, j, 0] = _error(machine, *test)
         S = len(rows)
         error = (
             "Share of test rows wrong"
@@ -177,7 +177,13 @@ class LearningDisplay(Display):
         )
         unit = "grids" if getattr(model, "features", None) == "binning" else "features"
         return cls(
-            rows, found[:S, :, 0], sizes, found[S:, :, 0], found[S:, :, 1], error, unit
+            rows,
+            errors_and_seconds[:S, :, 0],
+            sizes,
+            errors_and_seconds[S:, :, 0],
+            errors_and_seconds[S:, :, 1],
+            error,
+            unit,
         )
 
     @property
@@ -367,7 +373,11 @@ class SizeDisplay(Display):
         names = dict.fromkeys(name for name, _, _ in self.sizes)
         for name, (colour, marker) in zip(names, cycle(LOOKS), strict=False):
             tried = np.array(
-                sorted((size, loss) for own, size, loss in self.sizes if own == name)
+                sorted(
+                    (size, loss)
+                    for curve_name, size, loss in self.sizes
+                    if curve_name == name
+                )
             )
             best = tried[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]
             look = {"marker": marker, "markersize": 4.5, "color": colour, **kwargs}

@@ -151,15 +151,15 @@ class KernelDisplay(Display):
         t = np.linspace(0, max_distance or _reach(seen, start[:1], e), n_points)
         line = start[:1] + t[:, np.newaxis] * e
         kernel = seen.exact(line[:1], line)[0]
-        own = (
+        fitted_map = (
             seen.same_draw(line, random_state)
             if seen.unit == "grids"
             else seen.fitted_map(start, random_state)
         )
-        estimate = estimates_from_first(own, line)
+        estimate = estimates_from_first(fitted_map, line)
         if n_draws == 0:
             centre = kernel
-            deviation = _known(own, line)
+            deviation = _known(fitted_map, line)
             band = KNOWN
         else:
             centre, deviation = _redraws(seen, start, line, n_draws, random_state)
@@ -244,9 +244,9 @@ def _known(features: Any, line: NDArray) -> NDArray:
             "paired=True, an even number of features "
             "and a kernel of one term: otherwise use n_draws of 2 or more."
         )
-    known = bias_and_variance(features)
-    assert known is not None
-    return np.sqrt(known(np.broadcast_to(line[:1], line.shape), line)[1])
+    moments = bias_and_variance(features)
+    assert moments is not None
+    return np.sqrt(moments(np.broadcast_to(line[:1], line.shape), line)[1])
 
 
 def _redraws(
@@ -719,10 +719,10 @@ class SpectrumDisplay(Display):
             raise ValueError(
                 "How many columns there are is not known: fit the map, or give X."
             )
-        own = seen.fitted_map(
+        fitted_map = seen.fitted_map(
             seen.rows(X) if X is not None else np.empty((0, 0)), random_state
         )
-        d = own.n_features_in_
+        d = fitted_map.n_features_in_
         if coordinate != "length" and not (
             isinstance(coordinate, int | np.integer) and 0 <= coordinate < d
         ):
@@ -731,11 +731,11 @@ class SpectrumDisplay(Display):
                 f"{coordinate!r}."
             )
         law = _sample(
-            own.kernel, d, coordinate, size, np.random.default_rng(random_state)
+            fitted_map.kernel, d, coordinate, size, np.random.default_rng(random_state)
         )
-        drawn = _part(own.frequencies_, coordinate)
-        weights = own.amplitudes_**2 / np.where(
-            np.arange(len(drawn)) < len(drawn) - len(own.offsets_), 1, 2
+        drawn = _part(fitted_map.frequencies_, coordinate)
+        weights = fitted_map.amplitudes_**2 / np.where(
+            np.arange(len(drawn)) < len(drawn) - len(fitted_map.offsets_), 1, 2
         )
         atoms, shares = _atoms(law)
         grid, density = _density(

@@ -108,8 +108,8 @@ class View:
         """A clone with the seed of the map, or `random_state` where it has none,
         fitted on X: its very grids.
         """
-        own = self.features.random_state
-        return self.new_draw(X, random_state if own is None else own)
+        seed = self.features.random_state
+        return self.new_draw(X, random_state if seed is None else seed)
 
     def new_draw(self, X: NDArray, seed: Any, **params: Any) -> Any:
         """A clone with another seed, fitted on X."""

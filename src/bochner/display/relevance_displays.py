@@ -326,9 +326,9 @@ class MetricDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         sharey = kwargs.pop("sharey")
-        at = int(self._has_bars)
-        self.bars_ = self._draw_relevance(axes[0]) if at else None
-        warps = axes[at : at + len(self.warps)]
+        first_warp = int(self._has_bars)
+        self.bars_ = self._draw_relevance(axes[0]) if first_warp else None
+        warps = axes[first_warp : first_warp + len(self.warps)]
         self.lines_ = self._draw_warps(warps, sharey, kwargs)
         self.image_: Any = None
         self.colorbar_: Any = None
@@ -357,8 +357,10 @@ class MetricDisplay(Display):
             fontsize=0.9 * canvas.text_size(ax),
         )
         canvas.percent_ticks(ax.xaxis)
-        some = f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
-        title = f"Relevance{some if lengths.any() else ': not known'}"
+        columns_note = (
+            f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
+        )
+        title = f"Relevance{columns_note if lengths.any() else ': not known'}"
         ends = (0, 1.18 * (lengths.max(initial=0.0) or 1.0))
         canvas.label_axes(ax, "Share of the mean distance", "", title, xlim=ends)
         return bars
@@ -368,10 +370,12 @@ class MetricDisplay(Display):
     ) -> list[Any]:
         lines = list[Any]()
         levels = [np.asarray(warp.w) for warp in self.warps]
-        for ax, warp, own in zip(axes, self.warps, levels, strict=True):
-            marker = "." if len(own) <= FEW_KNOTS else ""
-            lines += ax.plot(warp.x, own, **{"color": BLUE, "marker": marker, **kwargs})
-            shown = np.concatenate(levels) if sharey else own
+        for ax, warp, warp_levels in zip(axes, self.warps, levels, strict=True):
+            marker = "." if len(warp_levels) <= FEW_KNOTS else ""
+            lines += ax.plot(
+                warp.x, warp_levels, **{"color": BLUE, "marker": marker, **kwargs}
+            )
+            shown = np.concatenate(levels) if sharey else warp_levels
             first = canvas.in_first_column(ax, axes[0])
             label = "Distance" if first else ""
             ends = canvas.box_around(shown, 0.06)
@@ -381,8 +385,8 @@ class MetricDisplay(Display):
         if lines:
             n = len(lines)
             whole = self.n_warped or 0
-            some = f": {n} of {whole:,}" if whole > n else ""
-            canvas.label_axes(axes[0], title=f"Warps{some}")
+            warps_note = f": {n} of {whole:,}" if whole > n else ""
+            canvas.label_axes(axes[0], title=f"Warps{warps_note}")
         return lines
 
     def _map_names(self) -> list[str]:

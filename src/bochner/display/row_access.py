@@ -22,11 +22,11 @@ def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
     """Names of the coordinates of a metric: columns, warped ones as w(column), mixed
     ones by number.
     """
-    own = [names[j] for j in metric.source_]
+    coordinate_labels = [names[j] for j in metric.source_]
     for i in metric.warped_:
-        own[i] = f"w({own[i]})"
+        coordinate_labels[i] = f"w({coordinate_labels[i]})"
     r, q = metric.linear_.shape
-    return [f"coordinate {i}" for i in range(r)] + own[q:]
+    return [f"coordinate {i}" for i in range(r)] + coordinate_labels[q:]
 
 
 def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
@@ -66,8 +66,8 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
         codes, labels = values
         return name, np.array([*labels, ""], dtype=object)[codes]
     j = column_number(column, column_names(None, n_columns(X)))
-    own = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
-    return f"x{j}", np.asarray(own, np.float64).ravel()
+    column_values = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
+    return f"x{j}", np.asarray(column_values, np.float64).ravel()
 
 
 def time_unit(X: Any, column: int | str) -> str:
@@ -118,14 +118,14 @@ def rows_along(X: Any, grid: NDArray) -> Any:
         "day": pa.time64("us"),
     }
     whole = np.round(grid * steps).astype(np.int64)
-    own = pa.array(whole % round(steps) if kind == "time" else whole).cast(
+    column_values = pa.array(whole % round(steps) if kind == "time" else whole).cast(
         types[PARTS[kind][0]]
     )
     if zone := kind.partition(" ")[2]:
-        own = pc.assume_timezone(
-            own, zone, ambiguous="earliest", nonexistent="earliest"
+        column_values = pc.assume_timezone(
+            column_values, zone, ambiguous="earliest", nonexistent="earliest"
         )
-    return pa.table({name: own})
+    return pa.table({name: column_values})
 
 
 def target_of(y: ArrayLike, target: int = 0) -> Floats:

@@ -266,13 +266,13 @@ def _along(
     if n_columns(X) == 1:
         grid = _grid(values)
         return rows_along(X, grid), grid, np.asarray
-    known = sample(np.flatnonzero(np.isfinite(values)), MOST_SMOOTHED, 0)
-    x = values[known]
+    row_numbers = sample(np.flatnonzero(np.isfinite(values)), MOST_SMOOTHED, 0)
+    x = values[row_numbers]
     grid = np.unique(
         np.quantile(x, np.linspace(TAIL, 1 - TAIL, POINTS), method="inverted_cdf")
     )
     weights = _local_weights(x, grid)
-    return take(X, known), grid, lambda predicted: weights @ predicted
+    return take(X, row_numbers), grid, lambda predicted: weights @ predicted
 
 
 def _local_weights(x: NDArray, grid: NDArray) -> NDArray[np.float64]:
@@ -295,8 +295,8 @@ def _grid(values: NDArray) -> NDArray[np.float64]:
     """Even steps through the range of a column, but for the few values that are far
     off, and somewhat beyond.
     """
-    known = values[np.isfinite(values)]
-    low, high = np.quantile(known, [TAIL, 1 - TAIL], method="inverted_cdf")
+    finite_values = values[np.isfinite(values)]
+    low, high = np.quantile(finite_values, [TAIL, 1 - TAIL], method="inverted_cdf")
     room = BEYOND * (high - low) or 0.5
     return np.linspace(low - room, high + room, POINTS)
 
@@ -343,12 +343,12 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
     """
     numbers = values.dtype.kind in "biuf"
     given = values.astype(np.float64 if numbers else str)
-    known = ~np.isnan(given) if numbers else given != ""
-    distinct, counts = np.unique(given[known], return_counts=True)
+    has_value = ~np.isnan(given) if numbers else given != ""
+    distinct, counts = np.unique(given[has_value], return_counts=True)
     groups = list[tuple[str, NDArray[np.bool_]]]()
     if numbers and len(distinct) > MOST_GROUPS:
         of = np.full(len(given), -1)
-        of[known] = equal_count_bins(given[known], MOST_GROUPS)
+        of[has_value] = equal_count_bins(given[has_value], MOST_GROUPS)
         groups = [(_range(given[of == k]), of == k) for k in range(of.max() + 1)]
     else:
         # Numbers in their order, of texts the most frequent first
@@ -360,12 +360,12 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
             if numbers:
                 name = canvas.short_number(value) if value % 1 else f"{value:.0f}"
             groups.append((name, given == value))
-        groups.append(("others", known & ~np.isin(given, first)))
-    groups.append(("missing", ~known))
+        groups.append(("others", has_value & ~np.isin(given, first)))
+    groups.append(("missing", ~has_value))
     return [
-        Group(name, float(inside[own].mean()), int(own.sum()))
-        for name, own in groups
-        if own.any()
+        Group(name, float(inside[in_group].mean()), int(in_group.sum()))
+        for name, in_group in groups
+        if in_group.any()
     ]
 
 
@@ -535,17 +535,22 @@ class CoverageDisplay(Display):
                 f"intervals must be those of coverages within 0 and 1, {coverage:g} "
                 f"among them: {levels}."
             )
-        ends = {level: np.asarray(own, np.float64) for level, own in intervals.items()}
+        ends = {
+            level: np.asarray(interval, np.float64)
+            for level, interval in intervals.items()
+        }
         if wrong := [
-            own.shape for own in ends.values() if own.shape != (len(truth), 2)
+            interval.shape
+            for interval in ends.values()
+            if interval.shape != (len(truth), 2)
         ]:
             raise ValueError(
                 f"intervals must be of shape ({len(truth)}, 2), as y has "
                 f"{len(truth)} rows, got {wrong[0]}."
             )
         inside = {
-            level: (own[:, 0] <= truth) & (truth <= own[:, 1])
-            for level, own in ends.items()
+            level: (interval[:, 0] <= truth) & (truth <= interval[:, 1])
+            for level, interval in ends.items()
         }
         values = ends[coverage].mean(axis=1) if by is None else np.asarray(by)
         if values.shape != truth.shape:
@@ -587,15 +592,15 @@ class CoverageDisplay(Display):
     def _draw_groups(self, ax: Axes) -> None:
         covered = np.array([group.covered for group in self.groups])
         ends = wilson_interval(covered, [group.n_rows for group in self.groups])
-        at = name_rows(ax, [group.name for group in self.groups])
+        positions = name_rows(ax, [group.name for group in self.groups])
         ax.axvline(self.coverage, color=GREY, linestyle="--", linewidth=1)
         off = (ends[:, 0] > self.coverage) | (ends[:, 1] < self.coverage)
         colours: Any = np.where(off, VERMILION, BLUE)
         halves = np.abs(ends.T - covered)
         self.errorbars_ = ax.errorbar(
-            covered, at, xerr=halves, fmt="none", ecolor=colours, elinewidth=1.5
+            covered, positions, xerr=halves, fmt="none", ecolor=colours, elinewidth=1.5
         )
-        self.points_ = ax.scatter(covered, at, s=36, c=colours, zorder=3)
+        self.points_ = ax.scatter(covered, positions, s=36, c=colours, zorder=3)
         ax.locator_params(axis="x", nbins=5)
         canvas.percent_ticks(ax.xaxis)
         ax.grid(axis="y", alpha=0.3)
@@ -926,7 +931,8 @@ class ReliabilityDisplay(Display):
     def __post_init__(self) -> None:
         self.curves = dict(self.curves)
         self.counts = {
-            name: np.asarray(own, np.float64) for name, own in self.counts.items()
+            name: np.asarray(cell_counts, np.float64)
+            for name, cell_counts in self.counts.items()
         }
 
     @classmethod
@@ -1035,16 +1041,18 @@ class ReliabilityDisplay(Display):
                 "y has labels that are none of the classes: "
                 f"{sorted(map(str, unknown))[:5]}."
             )
-        at = np.array([position[label] for label in truth.tolist()])
+        class_numbers = np.array([position[label] for label in truth.tolist()])
         if not each:
             event = f"class {labels[1]}" if len(labels) == 2 else "the predicted class"
             return cls._collected(
-                {event: judged_event(at, p)}, event, n_bins, sample_weight
+                {event: judged_event(class_numbers, p)}, event, n_bins, sample_weight
             )
-        frequent = np.argsort(-np.bincount(at, minlength=len(labels)), kind="stable")[
-            :MOST_CLASSES
-        ]
-        events = {str(labels[k]): (at == k, p[:, k]) for k in np.sort(frequent)}
+        frequent = np.argsort(
+            -np.bincount(class_numbers, minlength=len(labels)), kind="stable"
+        )[:MOST_CLASSES]
+        events = {
+            str(labels[k]): (class_numbers == k, p[:, k]) for k in np.sort(frequent)
+        }
         display = cls._collected(events, "the class", n_bins, sample_weight)
         return cls(display.curves, display.counts, display.event, len(labels))
 
@@ -1057,8 +1065,8 @@ class ReliabilityDisplay(Display):
         sample_weight: Any,
     ) -> Self:
         curves = {
-            name: reliability(*own, n_bins, sample_weight)
-            for name, own in events.items()
+            name: reliability(*truth_and_probability, n_bins, sample_weight)
+            for name, truth_and_probability in events.items()
         }
         counts = {
             name: np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
@@ -1121,8 +1129,10 @@ class ReliabilityDisplay(Display):
             return across, f"Calibration error {error} ({bins})"
         drawn = len(self.curves)
         whole = self.n_classes or 0
-        some = f"{drawn} of {whole} classes\n" if first and whole > drawn else ""
-        title = f"{some}{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
+        classes_note = (
+            f"{drawn} of {whole} classes\n" if first and whole > drawn else ""
+        )
+        title = f"{classes_note}{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
         return "Probability", title
 
 

@@ -110,12 +110,12 @@ def categories(labels: ArrayLike) -> list[Category]:
     distinct, counts = np.unique(names, return_counts=True)
     shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
     short = canvas.shortened_all(shown.tolist())
-    found = [
+    label_categories = [
         Category(short[k], names == name, *canvas.look(k))
         for k, name in enumerate(shown.tolist())
     ]
     if len(shown) < len(distinct):
-        found.append(
+        label_categories.append(
             Category(
                 f"{len(distinct) - len(shown)} others",
                 ~np.isin(names, shown),
@@ -123,7 +123,7 @@ def categories(labels: ArrayLike) -> list[Category]:
                 ".",
             )
         )
-    return found
+    return label_categories
 
 
 @dataclass(eq=False, repr=False)
@@ -216,11 +216,11 @@ class EmbeddingDisplay(Display):
                 f"model, got {components}."
             )
         step = -(-len(scores) // MOST_POINTS)
-        some = None if labels is None else np.asarray(labels)[::step]
+        shown_labels = None if labels is None else np.asarray(labels)[::step]
         first, second = components
         return cls(
             scores[::step][:, [first, second]],
-            some,
+            shown_labels,
             (f"Score {first + 1}", f"Score {second + 1}"),
         )
 
@@ -240,8 +240,8 @@ class EmbeddingDisplay(Display):
             parts = [(every, {"c": shades, "cmap": "viridis"})]
         look: Look = {"s": _point_size(len(self.scores)), "linewidths": 0}
         self.points_ = [
-            self.ax_.scatter(*self.scores[rows].T, **(look | own | kwargs))
-            for rows, own in parts
+            self.ax_.scatter(*self.scores[rows].T, **(look | part_look | kwargs))
+            for rows, part_look in parts
         ]
         if self.labels is not None and self._are_categories():
             canvas.add_legend(self.ax_, title=self.label or None)
@@ -350,11 +350,11 @@ class ClusterDisplay(Display):
             labels = np.asarray(model.predict(X))
             encoder = model.encoder_
             seen = dense(encoder.encode(X, np.float64))
-        some = sample(np.arange(len(labels)), max_rows, random_state)
-        plane = Plane.of(seen[some], encoder)
+        row_numbers = sample(np.arange(len(labels)), max_rows, random_state)
+        plane = Plane.of(seen[row_numbers], encoder)
         return cls(
-            plane.in_table(seen[some]),
-            labels[some],
+            plane.in_table(seen[row_numbers]),
+            labels[row_numbers],
             np.bincount(labels, minlength=n_clusters),
             ("First coordinate", "Second coordinate") if X is None else plane.names,
         )
@@ -363,14 +363,14 @@ class ClusterDisplay(Display):
         return [TWO_PANELS]
 
     def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        left, right = axes
+        scatter_axes, bar_axes = axes
         self.points_ = []
         for k in range(len(self.sizes)):
             colour, marker = canvas.look(k)
-            own = self.points[self.labels == k]
+            cluster_points = self.points[self.labels == k]
             self.points_.append(
-                left.scatter(
-                    *own.T,
+                scatter_axes.scatter(
+                    *cluster_points.T,
                     **{
                         "s": 10,
                         "alpha": 0.7,
@@ -381,19 +381,23 @@ class ClusterDisplay(Display):
                     },
                 )
             )
-            if len(own):
-                apart = np.abs(own - np.median(own, axis=0)).sum(axis=1)
+            if len(cluster_points):
+                apart = np.abs(cluster_points - np.median(cluster_points, axis=0)).sum(
+                    axis=1
+                )
                 box = {"boxstyle": "circle,pad=0.2", "facecolor": "white"}
                 box["edgecolor"] = colour
-                place: Any = own[np.argmin(apart)]
-                left.annotate(str(k), place, ha="center", va="center", bbox=box, size=8)
+                place: Any = cluster_points[np.argmin(apart)]
+                scatter_axes.annotate(
+                    str(k), place, ha="center", va="center", bbox=box, size=8
+                )
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(left, x, y, "Rows by cluster")
-        self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
-        right.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
-        right.locator_params(axis="x", integer=True)
+        canvas.label_axes(scatter_axes, x, y, "Rows by cluster")
+        self.bars_ = bar_axes.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
+        bar_axes.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
+        bar_axes.locator_params(axis="x", integer=True)
         title = "Rows of each cluster; dashed: the mean"
-        canvas.label_axes(right, "Cluster", "Rows", title)
+        canvas.label_axes(bar_axes, "Cluster", "Rows", title)
 
 
 @dataclass(eq=False, repr=False)
@@ -495,26 +499,32 @@ class LabelDisplay(Display):
         classes = np.asarray(fitted_attribute(model, "classes_"))
         p = model.predict_proba(X)
         labels = classes[p.argmax(axis=1)].astype(object)
-        known = np.zeros(len(p), bool)
+        is_labelled = np.zeros(len(p), bool)
         if y is not None:
             marks = checked_marks(y, model, "-1")
             if marks.shape != (len(p),):
                 raise ValueError(
                     f"y of shape {marks.shape} does not fit {len(p)} rows."
                 )
-            known = labelled(marks)
-            labels[known] = marks[known].astype(classes.dtype)
+            is_labelled = labelled(marks)
+            labels[is_labelled] = marks[is_labelled].astype(classes.dtype)
         parts = [
             sample(np.flatnonzero(rows), max_rows, random_state)
-            for rows in (known, ~known)
+            for rows in (is_labelled, ~is_labelled)
         ]
-        some = np.sort(np.concatenate(parts))
+        row_numbers = np.sort(np.concatenate(parts))
         rows = model.encoder_.encode(X, np.float64)
         rows = dense(rows if rows.shape[1] == 2 else model.features_.coordinates(rows))
         certainty = (p.max(axis=1) * len(classes) - 1) / max(len(classes) - 1, 1)
         plane = Plane.of(rows, model.encoder_)
-        points, (x, y) = plane.in_table(rows[some]), plane.names
-        return cls(points, labels[some], certainty[some], known[some], (x, y))
+        points, (x, y) = plane.in_table(rows[row_numbers]), plane.names
+        return cls(
+            points,
+            labels[row_numbers],
+            certainty[row_numbers],
+            is_labelled[row_numbers],
+            (x, y),
+        )
 
     def _draw(self, axes: list[Axes], kwargs: Look) -> None:
         from matplotlib.colors import to_rgba
@@ -523,7 +533,7 @@ class LabelDisplay(Display):
         self.known_: Look = {}
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
         for name, rows, colour, marker in categories(self.labels):
-            own = rows & self.known
+            labelled_rows = rows & self.known
             free = rows & ~self.known
             shades = np.tile(to_rgba(colour), (int(free.sum()), 1))
             shades[:, 3] = shade[free]
@@ -532,7 +542,7 @@ class LabelDisplay(Display):
             large |= {"edgecolors": "black", "linewidths": 1.0}
             for drawn, chosen, look in (
                 (self.points_, free, faint),
-                (self.known_, own, large),
+                (self.known_, labelled_rows, large),
             ):
                 look |= {"marker": marker, **kwargs}
                 drawn[name] = self.ax_.scatter(*self.points[chosen].T, **look)
@@ -632,15 +642,15 @@ class NoveltyDisplay(Display):
         scores = detector.score_samples(X)
         rows = dense(detector.encoder_.encode(X, np.float64))
         plane = Plane.of(rows, detector.encoder_)
-        kept = sample(np.arange(len(rows)), max_rows, random_state)
-        points = plane.points(rows[kept])
+        row_numbers = sample(np.arange(len(rows)), max_rows, random_state)
+        points = plane.points(rows[row_numbers])
         low, high = canvas.box_around(points, BESIDE)
         sides = np.linspace(low, high, SIDE)
         grid = np.stack(np.meshgrid(*sides.T), axis=2).reshape(-1, 2)
         surface = detector.score_encoded(plane.centre + grid @ plane.directions)
         return cls(
-            plane.in_table(rows[kept]),
-            scores[kept],
+            plane.in_table(rows[row_numbers]),
+            scores[row_numbers],
             offset,
             list((plane.shift + plane.scale * sides).T),
             surface.reshape(SIDE, SIDE),
@@ -854,9 +864,9 @@ class CorrelationDisplay(Display):
         ValueError
             Where X comes without y.
         """
-        known = fitted_attribute(model, "correlations_")
+        correlations = fitted_attribute(model, "correlations_")
         if X is None:
-            return cls(known)
+            return cls(correlations)
         if y is None:
             raise ValueError(
                 "X comes without y: give the second table of the same rows."
@@ -866,7 +876,9 @@ class CorrelationDisplay(Display):
             :: max(-(-len(A) // MOST_POINTS), 1)
         ]
         return cls(
-            known, model.correlations_of(X, y), first if first.shape[1] == 2 else None
+            correlations,
+            model.correlations_of(X, y),
+            first if first.shape[1] == 2 else None,
         )
 
     def _blocks(self) -> list[Block]:

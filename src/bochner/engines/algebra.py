@@ -216,8 +216,8 @@ def cholesky(matrix: NDArray) -> NDArray:
     Entries above the diagonal stay what they were. Raises LinAlgError where the matrix
     is not positive definite.
     """
-    for own in _tiles(0, len(matrix), PANEL):
-        _eliminate(matrix, own)
+    for panel in _tiles(0, len(matrix), PANEL):
+        _eliminate(matrix, panel)
     return matrix
 
 
@@ -235,9 +235,9 @@ def _eliminate(matrix: NDArray, own: slice) -> None:
         matrix[part, own] = rows.T
 
     def update(part: slice) -> None:
-        known = matrix[part, own] @ matrix[end : part.stop, own].T
-        known[:, part.start - end :] = np.tril(known[:, part.start - end :])
-        matrix[part, end : part.stop] -= known
+        products = matrix[part, own] @ matrix[end : part.stop, own].T
+        products[:, part.start - end :] = np.tril(products[:, part.start - end :])
+        matrix[part, end : part.stop] -= products
 
     in_threads(divide, tiles)
     in_threads(update, tiles[::-1])
@@ -319,9 +319,9 @@ def copy_triangle(matrix: NDArray, below: bool) -> None:
     whole = matrix if below else matrix.T
 
     def tile(part: slice) -> None:
-        own = whole[part, part]
+        diagonal_tile = whole[part, part]
         rest = slice(part.stop, len(matrix))
-        own[...] = np.triu(own) + np.triu(own, 1).T
+        diagonal_tile[...] = np.triu(diagonal_tile) + np.triu(diagonal_tile, 1).T
         whole[rest, part] = whole[part, rest].T
 
     in_threads(tile, _tiles(0, len(matrix), PANEL))
@@ -341,18 +341,20 @@ def solve_lower(
     dtype = lower.dtype if dtype is None else np.dtype(dtype)
     blocks = _tiles(0, n, PANEL)
     inverses = in_threads(
-        lambda own: _inverse(lower[own, own].astype(dtype, copy=False), transposed),
+        lambda block: _inverse(
+            lower[block, block].astype(dtype, copy=False), transposed
+        ),
         blocks,
     )
     steps = list(zip(blocks, inverses, strict=True))
 
     def tile(part: slice) -> NDArray:
         X = np.array(B[:, part], dtype, order="C")
-        for own, inverse in reversed(steps) if transposed else steps:
-            rest = slice(own.stop, n) if transposed else slice(0, own.start)
-            factor = lower[rest, own].T if transposed else lower[own, rest]
-            X[own] -= factor.astype(dtype, copy=False) @ X[rest]
-            X[own] = inverse @ X[own]
+        for block, inverse in reversed(steps) if transposed else steps:
+            rest = slice(block.stop, n) if transposed else slice(0, block.start)
+            factor = lower[rest, block].T if transposed else lower[block, rest]
+            X[block] -= factor.astype(dtype, copy=False) @ X[rest]
+            X[block] = inverse @ X[block]
         return X
 
     return np.hstack(in_threads(tile, _tiles(0, B.shape[1], TILE)))
@@ -424,11 +426,11 @@ def leading(matrix: Any, count: int) -> tuple[Floats, Floats]:
         values, vectors = eigh(dense, subset_by_index=[m - count, m - 1])
     else:
         values, vectors = _filtered(matrix, count)
-    kept = np.flatnonzero(values > SMALLEST * max(float(values[-1]), 0.0))[::-1]
-    vectors = vectors[:, kept]
+    nonzero = np.flatnonzero(values > SMALLEST * max(float(values[-1]), 0.0))[::-1]
+    vectors = vectors[:, nonzero]
     largest = np.abs(vectors).argmax(axis=0)
-    negative = vectors[largest, np.arange(len(kept))] < 0
-    return values[kept], vectors * np.where(negative, -1.0, 1.0)
+    negative = vectors[largest, np.arange(len(nonzero))] < 0
+    return values[nonzero], vectors * np.where(negative, -1.0, 1.0)
 
 
 def _filtered(matrix: Any, count: int) -> tuple[Floats, Floats]:

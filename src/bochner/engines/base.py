@@ -83,13 +83,13 @@ def reduce(
     add = partial(engine.submit, _sum_of if engine.is_remote else sum_in_place)
     sums: list[RangeSum] = []
     for k, part in enumerate(parts):
-        own = engine.submit(work, part, common)
+        handle = engine.submit(work, part, common)
         if advance is not None and hasattr(engine, "watch"):
-            engine.watch(own, partial(advance, k))
-        sums = with_sum(sums, RangeSum(k, 1, own), add)
+            engine.watch(handle, partial(advance, k))
+        sums = with_sum(sums, RangeSum(k, 1, handle), add)
     total = whole(sums, add)
     # Handles would keep parts of the sum, while all of it is waited for
-    del common, sums, own
+    del common, sums, handle
     return engine.result(total)
 
 
@@ -116,8 +116,10 @@ def with_sum(
     size = 2 * own.size
     if not sums or 2 * sums[-1].size != size or sums[-1].first % size:
         return [*sums, own]
-    first, _, left = sums[-1]
-    return with_sum(sums[:-1], RangeSum(first, size, add(left, own.total)), add)
+    first, _, earlier_total = sums[-1]
+    return with_sum(
+        sums[:-1], RangeSum(first, size, add(earlier_total, own.total)), add
+    )
 
 
 def whole(

@@ -59,12 +59,12 @@ class _Limits:
         self.users = list[ref]()
 
     def enter(self, user: ref) -> None:
-        found = [library.threads() for library in self.libraries]
-        for k, threads in enumerate(found):
+        thread_counts = [library.threads() for library in self.libraries]
+        for k, threads in enumerate(thread_counts):
             if threads != 1 or not self.users:
                 self.former[k] = threads
         self.users.append(user)
-        for library, threads in zip(self.libraries, found, strict=True):
+        for library, threads in zip(self.libraries, thread_counts, strict=True):
             if threads != 1:
                 library.set_threads(1)
 

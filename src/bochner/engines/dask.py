@@ -78,9 +78,9 @@ class Cluster:
         client = self.client
         # One that connects anew has given up all work, too
         if client.status == "running":
-            found = self._answer(partial(client.scheduler_info, n_workers=-1))
+            answer = self._answer(partial(client.scheduler_info, n_workers=-1))
             if client.status == "running":
-                return found["workers"]
+                return answer["workers"]
         raise EngineError(SILENT)
 
     def look(self) -> None:
@@ -133,8 +133,10 @@ class Cluster:
             sleep(POLL)
         if self.client not in _same:
             self._require_same_versions()
-        found = [(one["memory_limit"] or inf, one["nthreads"]) for one in workers]
-        return min(found, key=lambda one: one[0] / one[1])
+        worker_sizes = [
+            (one["memory_limit"] or inf, one["nthreads"]) for one in workers
+        ]
+        return min(worker_sizes, key=lambda one: one[0] / one[1])
 
     def require_memory(self, work: Callable[..., Any]) -> None:
         """Raise MemoryError where work takes more than a worker has for it."""
@@ -151,14 +153,17 @@ class Cluster:
             )
 
     def _require_same_versions(self) -> None:
-        own = _asker()()
-        found = self._answer(partial(self.client.run, _asker(), on_error="return"))
-        for address, theirs in found.items():
+        own_versions = _asker()()
+        worker_versions = self._answer(
+            partial(self.client.run, _asker(), on_error="return")
+        )
+        for address, theirs in worker_versions.items():
             # An exception is of a worker that has left meanwhile
-            if isinstance(theirs, set) and theirs != own:
+            if isinstance(theirs, set) and theirs != own_versions:
                 raise EngineError(
-                    f"The worker at {address} has {', '.join(sorted(theirs - own))}, "
-                    f"and this process has {', '.join(sorted(own - theirs))}: "
+                    f"The worker at {address} has "
+                    f"{', '.join(sorted(theirs - own_versions))}, "
+                    f"and this process has {', '.join(sorted(own_versions - theirs))}: "
                     "install the same versions everywhere."
                 )
         _same.add(self.client)
@@ -178,13 +183,13 @@ def _asker() -> Callable[[], set[str]]:
         import sys
         from importlib import import_module
 
-        found = {f"Python {sys.version_info[0]}.{sys.version_info[1]}"}
+        version_texts = {f"Python {sys.version_info[0]}.{sys.version_info[1]}"}
         for name in ("numpy", "bochner"):
             try:
-                found.add(f"{name} {import_module(name).__version__}")
+                version_texts.add(f"{name} {import_module(name).__version__}")
             except ImportError:
-                found.add(f"{name} missing")
-        return found
+                version_texts.add(f"{name} missing")
+        return version_texts
 
     return versions
 

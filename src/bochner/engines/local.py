@@ -335,11 +335,11 @@ class _Tasks(Generic[T, R]):
         ended.
         """
         if self.crew.enter():
-            with (own := Lock()):
+            with (helper_lock := Lock()):
                 with self.lock:
-                    self.helping += [own] * (not self.ended)
+                    self.helping += [helper_lock] * (not self.ended)
                 try:
-                    if own in self.helping:
+                    if helper_lock in self.helping:
                         self.drain()
                 finally:
                     self.crew.leave()
@@ -383,8 +383,8 @@ class _Tasks(Generic[T, R]):
         """Whether an item has failed, or no more are wanted, here or where this is
         inside of.
         """
-        own = bool(self.failures) or self.taken > len(self.items)
-        return own or (self.outer is not None and self.outer.failed)
+        failed_here = bool(self.failures) or self.taken > len(self.items)
+        return failed_here or (self.outer is not None and self.outer.failed)
 
     def _next(self) -> int | None:
         with self.lock:
@@ -602,11 +602,11 @@ def available_memory() -> int | None:
     base = current().memory_base
     if limit is None:
         return free
-    left = limit - (resident_bytes() - base)
-    if left < limit // 2:
+    remaining_bytes = limit - (resident_bytes() - base)
+    if remaining_bytes < limit // 2:
         give_back()
-        left = limit - (resident_bytes() - base)
-    return max(left if free is None else min(free, left), 0)
+        remaining_bytes = limit - (resident_bytes() - base)
+    return max(remaining_bytes if free is None else min(free, remaining_bytes), 0)
 
 
 def limited(n_bytes: int) -> int:

@@ -76,15 +76,15 @@ def in_turn(lanes: Sequence[Iterator[T]]) -> Generator[T]:
     Their order is the same however fast the threads are.
     """
     with ExitStack() as stack:
-        left = [
+        remaining_lanes = [
             stack.enter_context(closing(prefetched(_alone(lane)))) for lane in lanes
         ]
-        while left:
-            for lane in list(left):
+        while remaining_lanes:
+            for lane in list(remaining_lanes):
                 try:
                     yield next(lane)
                 except StopIteration:
-                    left.remove(lane)
+                    remaining_lanes.remove(lane)
 
 
 def _alone(items: Iterator[T]) -> Iterator[T]:

@@ -97,15 +97,19 @@ def curve_if_better(
     fold = (np.random.default_rng(0).permutation(units.max() + 1) % FOLDS)[units]
     if len(np.unique(fold)) < FOLDS:
         return None
-    found = np.empty_like(scores)
+    held_out_probabilities = np.empty_like(scores)
     for k in range(FOLDS):
         others = fold != k
-        found[~others] = curve_probabilities(
+        held_out_probabilities[~others] = curve_probabilities(
             scores[~others], fit_curve(scores[others], members[others], weight[others])
         )
     tiny = np.finfo(np.float64).tiny
     gain = (
-        members * (np.log(found) - np.log(np.maximum(probabilities[counted], tiny)))
+        members
+        * (
+            np.log(held_out_probabilities)
+            - np.log(np.maximum(probabilities[counted], tiny))
+        )
     ).sum(axis=1)
     mean, noise = mean_and_error(gain, weight, group)
     return fit_curve(scores, members, weight) if mean > CLEAR * noise else None
@@ -156,10 +160,10 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
             -share @ (target * log_softmax(np.exp(log_a) * scores, axis=1)).sum(axis=1)
         )
 
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         loss, bounds=LOG_SLOPES, method="bounded", options={"xatol": 1e-4}
     )
-    return np.array([np.exp(found.x), 0.0])
+    return np.array([np.exp(minimum.x), 0.0])
 
 
 def fit_stack(squared: HeldOutPredictions, logistic: HeldOutPredictions) -> Floats:

@@ -682,8 +682,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if loss == "squared":
             return as_squared(solution)
         problem = replace(problem, budget=rows.budget.stage("loss"))
-        own = passes, design, solution, problem
-        return fit_classes_in_passes(*own, loss, given_alphas(self.alpha), groups)
+        ridge_fit = passes, design, solution, problem
+        return fit_classes_in_passes(*ridge_fit, loss, given_alphas(self.alpha), groups)
 
     def _loss_to_fit(self, solution: RidgeSolution, rows: Prepared) -> str:
         """The loss, or "auto" where there is time and reason to compare; a given
@@ -755,9 +755,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 part = seeded(features.parts[-1], seed).draw(features.n_features_in_)
                 ridge = ridge.beside(part, float(features.scales[-1] ** 2))
             chosen = self.loss_, self.alpha_, self.n_steps_ or 0, self._start
-            found = fit_classes_again(ridge, solution, *chosen)
+            class_fit = fit_classes_again(ridge, solution, *chosen)
             self._keep_features(ridge.design.features)
-            solution = side_by_side(solution, found, self.loss_ == "stacked")
+            solution = side_by_side(solution, class_fit, self.loss_ == "stacked")
         self.feature_weights_ = solution.coef
         self.intercept_ = solution.intercept
 
@@ -777,8 +777,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         alpha = self.alpha_
         if given_alphas(self.alpha) is None:
             alpha = self._start.penalty_in_passes(alpha, features)
-        own = design.source.gathered, self.loss_, alpha, begun, problem, most
-        coef, intercept = go_on_in_passes(design, *own)
+        pass_arguments = design.source.gathered, self.loss_, alpha, begun, problem, most
+        coef, intercept = go_on_in_passes(design, *pass_arguments)
         if self.loss_ == "stacked":
             squared = replace(problem, alpha=self._start.alpha)
             start = self.feature_weights_[: inner.n_features_out, :K]
@@ -1003,15 +1003,15 @@ def _choose_few(machine: KernelMachineClassifier, rows: Prepared) -> Choice | No
         "fourier",
     ):
         return None
-    found = choose_for_few(
+    kernel_choice = choose_for_few(
         rows.source,
         machine.kernel,
         column_units(machine.encoder_),
         given_alphas(machine.alpha),
     )
-    if found is None:
+    if kernel_choice is None:
         return None
-    features: FeatureMap = KernelRows(found.kernel)
+    features: FeatureMap = KernelRows(kernel_choice.kernel)
     exact = _by_kernel(machine)
     if not exact:
         size = (
@@ -1019,9 +1019,9 @@ def _choose_few(machine: KernelMachineClassifier, rows: Prepared) -> Choice | No
             if isinstance(machine.n_components, str)
             else int(machine.n_components)
         )
-        features = FourierFeatures(found.kernel, size, random_state=rows.seed)
-    model = Model(features, None, found.report, found.alpha_per_weight)
-    return Choice(model, predictions=found.predictions if exact else None)
+        features = FourierFeatures(kernel_choice.kernel, size, random_state=rows.seed)
+    model = Model(features, None, kernel_choice.report, kernel_choice.alpha_per_weight)
+    return Choice(model, predictions=kernel_choice.predictions if exact else None)
 
 
 def _by_kernel(machine: KernelMachine) -> bool:

@@ -137,8 +137,8 @@ def _with_some_calibrating(
         n_groups = len(np.unique(group[calibration.row[calibrates]]))
         if n_groups < FEWEST_CALIBRATING_GROUPS:
             return calibration
-    some = replace(calibration, calibrating=calibrates)
-    return calibration if some.few else some
+    partial_calibration = replace(calibration, calibrating=calibrates)
+    return calibration if partial_calibration.few else partial_calibration
 
 
 def _cv_of_parts(cv: Any) -> Any:

@@ -105,8 +105,8 @@ def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | No
     size = min(BACKGROUND_ROWS, BACKGROUND_BYTES // (4 * max(first.shape[1], 1)))
     if size < FEWEST_ROWS:
         return None
-    some = source.sample(size, np.random.default_rng(seed))
-    rows = np.asarray(as_dense(some.encode(some.X)))
+    sample = source.sample(size, np.random.default_rng(seed))
+    rows = np.asarray(as_dense(sample.encode(sample.X)))
     single = np.finfo(np.float32)
     sizes = np.abs(rows[rows != 0])
     holds = (
@@ -135,21 +135,23 @@ def training_rows_among(
     n_fitted : int, optional
         Training rows.
     """
-    kept = getattr(model, "background_", None)
-    if kept is None:
+    training_rows = getattr(model, "background_", None)
+    if training_rows is None:
         return ""
     encoder = model.encoder_
     # Mean targets of levels are left out: those of a training row are by other rows
     # only, unlike those of a new row.
-    width = kept.shape[1]
+    width = training_rows.shape[1]
     texts = [column for column in encoder.columns_ if isinstance(column, TextColumn)]
-    means = [at for column in texts for at in range(width)[column.mean_columns]]
+    means = [
+        position for column in texts for position in range(width)[column.mean_columns]
+    ]
     rows = model._rows(X, reset=False)
     step = max(HASHED_ENTRIES // width, 1)
 
     def hashes_of(encoded: Any) -> NDArray[np.uint64]:
         return row_hashes(
-            encoded[:, np.delete(np.arange(width), means)].astype(kept.dtype)
+            encoded[:, np.delete(np.arange(width), means)].astype(training_rows.dtype)
         )
 
     blocks = (
@@ -162,17 +164,17 @@ def training_rows_among(
             for block in blocks
         ]
     )
-    found = int(np.isin(hashes_of(kept), hashes).sum())
+    n_matches = int(np.isin(hashes_of(training_rows), hashes).sum())
     mostly_repeat = 2 * len(np.unique(hashes)) < len(hashes)
     if (
-        2 * found < share * len(kept)
-        or not found
+        2 * n_matches < share * len(training_rows)
+        or not n_matches
         or (mostly_repeat and len(hashes) != n_fitted)
     ):
         return ""
     return (
-        f"{found:,} of the {len(kept):,} training rows that the model keeps are "
-        "among them"
+        f"{n_matches:,} of the {len(training_rows):,} training rows that the model "
+        "keeps are among them"
     )
 
 
@@ -238,11 +240,17 @@ def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
     with progress(
         "Explaining", X.shape[0], asked.is_long or bool(model.verbose)
     ) as advance:
-        found = shapley_values(asked.parts, asked.X, rows, asked.n_columns, 0, advance)
+        attributions = shapley_values(
+            asked.parts, asked.X, rows, asked.n_columns, 0, advance
+        )
     axis = () if function.has_outputs else (0,)
-    values = np.squeeze(found.values, axis=(2,) * len(axis))
-    base = np.squeeze(found.base + function.intercept, axis)
-    errors = None if found.errors is None else found.errors.reshape(values.shape)
+    values = np.squeeze(attributions.values, axis=(2,) * len(axis))
+    base = np.squeeze(attributions.base + function.intercept, axis)
+    errors = (
+        None
+        if attributions.errors is None
+        else attributions.errors.reshape(values.shape)
+    )
     return Explanation(
         values,
         base,
@@ -278,9 +286,14 @@ def interactions(
 ) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
     asked = _Question.of(model, X, background, n_background)
-    own, (parts, rows) = _explained(model, X, asked), (asked.parts, asked.background)
-    values = own.values.reshape(*own.values.shape[:2], -1)
-    errors = None if own.errors is None else own.errors.reshape(values.shape)
+    explanation, (parts, rows) = (
+        _explained(model, X, asked),
+        (asked.parts, asked.background),
+    )
+    values = explanation.values.reshape(*explanation.values.shape[:2], -1)
+    errors = (
+        None if explanation.errors is None else explanation.errors.reshape(values.shape)
+    )
     if asked.tells and asked.is_long:
 
         def work(few: Any) -> Any:
@@ -288,12 +301,20 @@ def interactions(
 
         _foretell("Interactions of", asked, work)
     with progress("Finding interactions", X.shape[0], True) as advance:
-        found = shapley_interactions(parts, asked.X, rows, values, errors, 0, advance)
-    pairs, noise = found
+        pairs_and_noise = shapley_interactions(
+            parts, asked.X, rows, values, errors, 0, advance
+        )
+    pairs, noise = pairs_and_noise
     if not asked.function.has_outputs:
         pairs = pairs[..., 0]
         noise = None if noise is None else noise[..., 0]
-    return Interactions(pairs, own.feature_names, own.output_names, own.unit, noise)
+    return Interactions(
+        pairs,
+        explanation.feature_names,
+        explanation.output_names,
+        explanation.unit,
+        noise,
+    )
 
 
 def _background(model: Any, background: Any, n_background: int | str | None) -> NDArray:

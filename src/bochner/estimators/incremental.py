@@ -102,13 +102,13 @@ def decayed(weight: Floats | None, decay: Floats, X: Any) -> Floats | None:
     """
     if are_one(decay):
         return weight
-    left = decay if weight is None else weight * decay
-    if weight is not None and left.max() <= NEGLIGIBLE * weight.max():
+    remaining_weight = decay if weight is None else weight * decay
+    if weight is not None and remaining_weight.max() <= NEGLIGIBLE * weight.max():
         raise ValueError(
             "The last rows of the batch have no weight, and half_life forgets all "
             "before them: give a longer half_life."
         )
-    return checked_weight(left, X)
+    return checked_weight(remaining_weight, X)
 
 
 class FirstRows(NamedTuple):
@@ -256,26 +256,26 @@ def _ignored_but_varying(
         return []
     kinds = before.expected()
     names = before.names
-    some = (
+    ignored_columns = (
         nw.from_native(X, eager_only=True)[:, ignored].to_native()
         if is_frame(X)
         else X[:, ignored]
     )
-    now = TableStatistic.of(some, weight, kinds=[kinds[j] for j in ignored])
+    now = TableStatistic.of(ignored_columns, weight, kinds=[kinds[j] for j in ignored])
     starts = part_offsets(now.kinds)
-    found = []
+    varying_names = []
     for i, j in enumerate(ignored):
-        (o, e), own = ends[j], slice(*starts[i : i + 2])
+        (o, e), column_parts = ends[j], slice(*starts[i : i + 2])
         varies = now.missing[i] < now.rows
         if not empty[j]:
             both = (
-                np.minimum(low[o:e], now.summary.low[own]),
-                np.maximum(high[o:e], now.summary.high[own]),
+                np.minimum(low[o:e], now.summary.low[column_parts]),
+                np.maximum(high[o:e], now.summary.high[column_parts]),
             )
             varies = not is_constant(*both).all()
         if varies:
-            found.append(f"x{j}" if names is None else names[j])
-    return found
+            varying_names.append(f"x{j}" if names is None else names[j])
+    return varying_names
 
 
 @dataclass
@@ -307,14 +307,14 @@ class ValidationSample:
         """Those among the rows of a source."""
         counted = source.counted()
         place = uniform(counted.row_hashes(), seed)
-        some = (
+        row_numbers = (
             np.flatnonzero(place <= np.partition(place, MOST - 1)[MOST - 1])
             if len(place) > MOST
             else None
         )
-        if some is not None:
-            counted = counted.take(some)
-            place = place[some]
+        if row_numbers is not None:
+            counted = counted.take(row_numbers)
+            place = place[row_numbers]
         return _least(*counted.whole(), place)
 
     def faded(self, left: float) -> ValidationSample:
@@ -322,8 +322,13 @@ class ValidationSample:
         is.
         """
         weight = self.weight * left
-        kept = weight > 0
-        return _least(self.rows[kept], self.y[kept], weight[kept], self.place[kept])
+        has_weight = weight > 0
+        return _least(
+            self.rows[has_weight],
+            self.y[has_weight],
+            weight[has_weight],
+            self.place[has_weight],
+        )
 
     def __add__(self, other: ValidationSample) -> ValidationSample:
         parts = [(one.y, one.weight, one.place) for one in (self, other)]
@@ -349,7 +354,9 @@ class ValidationSample:
 
 def _least(X: Any, y: NDArray, weight: NDArray, place: NDArray) -> ValidationSample:
     """The rows of the smallest places, equal ones as one."""
-    kept, first, group = np.unique(place, return_index=True, return_inverse=True)
+    distinct_places, first, group = np.unique(
+        place, return_index=True, return_inverse=True
+    )
     total = np.bincount(group, weight).astype(np.float64)
     mean = (
         np.stack([np.bincount(group, weight * column) for column in y.T], axis=1)
@@ -361,7 +368,7 @@ def _least(X: Any, y: NDArray, weight: NDArray, place: NDArray) -> ValidationSam
         if sp.issparse(X)
         else np.ascontiguousarray(X)
     )
-    return ValidationSample(plain, mean[:MOST], total[:MOST], kept[:MOST])
+    return ValidationSample(plain, mean[:MOST], total[:MOST], distinct_places[:MOST])
 
 
 @dataclass
@@ -415,7 +422,7 @@ class PartialFitState:
         K = source.n_outputs
         single = design.dtype == np.float32
         held_out = problem.held_out
-        some = (
+        validation_rows = (
             source
             if held_out is None or held_out.sum() < SCORED_ROWS // 2
             else source.take(held_out.nonzero()[0])
@@ -427,7 +434,7 @@ class PartialFitState:
             problem.needs.error_scale,
             problem.needs.out_of_sample,
         )
-        validation = ValidationSample.of(some, problem.seed)
+        validation = ValidationSample.of(validation_rows, problem.seed)
         digest = _digest(design.features, validation, (*facts, single))
         return cls(
             np.zeros((D + K + 1, D + K + 1)),
@@ -449,9 +456,13 @@ class PartialFitState:
         moments = design.moments()
         validation = self.validation
         if isinstance(design.source, ArraySource):
-            own = ValidationSample.of(design.source, self.seed)
+            new_validation = ValidationSample.of(design.source, self.seed)
             before = validation if left == 1 else validation.faded(left)
-            validation = before + own if self.n_rows and len(before.place) else own
+            validation = (
+                before + new_validation
+                if self.n_rows and len(before.place)
+                else new_validation
+            )
         matrix = self.matrix * left
         n_rows = self.n_rows + moments.n_rows
         matrix += moments.matrix
@@ -494,13 +505,13 @@ class PartialFitState:
         )
         needs = Needs(self.out_of_sample, self.error_scale, self.error_scale, evaluated)
         design = Design(self.validation.source, features, self.dtype, place=place)
-        found = solve(
+        solution = solve(
             "direct",
             design,
             RidgeProblem(alpha, 0.0, self.seed, needs=needs),
             moments=moments,
         )
-        return replace(found, weight=moments.weight)
+        return replace(solution, weight=moments.weight)
 
 
 def _digest(features: FeatureMap, validation: ValidationSample, facts: tuple) -> str:

@@ -74,12 +74,12 @@ def effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
     """Effects of columns of checked rows on the predictions of a fitted model; see
     `KernelMachineRegressor.effects`.
     """
-    known = (
+    given_names = (
         nw.from_native(X, eager_only=True).columns
         if is_frame(X)
         else getattr(model, "feature_names_in_", None)
     )
-    names = column_names(known, X.shape[1])
+    names = column_names(given_names, X.shape[1])
     if columns is None:
         chosen = _most_important(model, len(names))
     else:
@@ -111,9 +111,9 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
     posterior: Any = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> NDArray[np.float64]:
-        found = targets.inverse(scores_at(model, Z), model.loss_ == "poisson")
+        predictions = targets.inverse(scores_at(model, Z), model.loss_ == "poisson")
         bounds = vars(model).get("bounds_")
-        return found if bounds is None else bounds.at(found)
+        return predictions if bounds is None else bounds.at(predictions)
 
     def variances(Z: NDArray, A: NDArray) -> NDArray[np.float64]:
         return posterior.variances_of_sums(model.features_, Z, A) * np.square(
@@ -128,10 +128,10 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
     """The six most important columns, or of an unknown importance the ones that
     count most in the distance.
     """
-    found = getattr(model, "importance_", None)
+    importance = getattr(model, "importance_", None)
     importances = np.zeros(n_columns)
-    if found is not None:
-        importances = found.values
+    if importance is not None:
+        importances = importance.values
     elif (relevance := relevance_in_distance(model)) is not None:
         importances = relevance
     return np.argsort(-importances, kind="stable")[:MOST_EFFECTS].tolist()
@@ -147,7 +147,8 @@ def _relevance(features: FeatureMap) -> NDArray | None:
         if isinstance(part, MetricFeatures) and part.metric.relevance_.any()
     ]
     return (
-        sum(weight * own for weight, own in parts) / sum(weight for weight, _ in parts)
+        sum(weight * relevance for weight, relevance in parts)
+        / sum(weight for weight, _ in parts)
         if parts
         else None
     )
@@ -208,9 +209,9 @@ def learned_table(model: Any) -> Markup:
         "solver": f"{getattr(model, 'solver_', '')}: "
         f"{getattr(model, 'solver_reason_', '')}",
     }
-    found = getattr(model, "importance_", None)
+    importance = getattr(model, "importance_", None)
     facts["most important columns"] = (
-        "" if found is None else found.headline(MOST_COLUMNS)
+        "" if importance is None else importance.headline(MOST_COLUMNS)
     )
     rows = [(name, value) for name, value in facts.items() if value]
     return table("Learned", ("quantity", "value"), rows, words=(0, 1))
@@ -236,13 +237,13 @@ class Interpretable(BaseKernelEstimator):
         """Measure the importance of the columns, but where a fit to some of the rows
         of another one is nobody's.
         """
-        found = (
+        importance = (
             None
             if is_quiet()
             else importance_of_fit(self, unseen, source, n_rows, seed, budget)
         )
-        if found is not None:
-            self.importance_ = found
+        if importance is not None:
+            self.importance_ = importance
 
     def _measure_if_needed(self: Any) -> None:
         """Measure the importance of columns for the rows that are summed so far, on
@@ -267,9 +268,9 @@ class Interpretable(BaseKernelEstimator):
         """Say of an importance that it is of the fit before, as other rows are
         fitted now.
         """
-        found = vars(self).get("importance_")
-        if found is not None and not found.rows.endswith(OF_FIT):
-            self.importance_ = replace(found, rows=found.rows + OF_FIT)
+        importance = vars(self).get("importance_")
+        if importance is not None and not importance.rows.endswith(OF_FIT):
+            self.importance_ = replace(importance, rows=importance.rows + OF_FIT)
 
     @property
     def feature_importances_(self: Any) -> NDArray[np.float64]:
@@ -358,8 +359,13 @@ class Interpretable(BaseKernelEstimator):
         rows = self._checked(*given_batch(X, y, sample_weight))
         rows = self._with_class_weights(rows)
         self._refuse_other_targets(rows.target)
-        own = rows.y, rows.weight, self.feature_weights_.dtype, self._known_targets()
-        source = encoded_source(self.encoder_, rows.X, *own)
+        source_arguments = (
+            rows.y,
+            rows.weight,
+            self.feature_weights_.dtype,
+            self._known_targets(),
+        )
+        source = encoded_source(self.encoder_, rows.X, *source_arguments)
         seed = int(check_random_state(random_state).randint(2**31))
         return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)
 

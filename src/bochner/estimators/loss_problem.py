@@ -234,11 +234,11 @@ class LossProblem:
         if self.tol or n_steps is None:
             n_steps = self.most_steps
         problem = self._problem(start.points[0], alpha)
-        found = self._minimise(problem, n_steps)
-        coef = found.coef.T.astype(ridge.design.dtype)
-        intercept = ridge.uncentred(found.coef, found.offset)
+        solution = self._minimise(problem, n_steps)
+        coef = solution.coef.T.astype(ridge.design.dtype)
+        intercept = ridge.uncentred(solution.coef, solution.offset)
         fitted = [(rows.Y, rows.F) for rows in problem.rows]
-        way = self.loss, alpha, start.name, found.n_steps
+        way = self.loss, alpha, start.name, solution.n_steps
         return LossFit(
             np.ascontiguousarray(coef), intercept, *way, predictions, fitted, unseen
         )
@@ -255,10 +255,10 @@ class LossProblem:
             # Steps before the trial began count too, and those that all rows need more
             n_steps = min(trial.start.n_steps + n_steps, POLICY.newton_steps)
             n_steps += POLICY.resumed_steps
-        found = self.fit(self.at_prior(), (trial.alpha,), n_steps)
+        loss_fit = self.fit(self.at_prior(), (trial.alpha,), n_steps)
         predictions = self.predictions(trial.fitted)
         unseen = self.unseen(trial.end)
-        return found._replace(held_out_predictions=predictions, unseen=unseen)
+        return loss_fit._replace(held_out_predictions=predictions, unseen=unseen)
 
     def first_trial(
         self, unit: float, is_hopeless: IsHopeless | None = None
@@ -316,7 +316,8 @@ class LossProblem:
         first = self.predictions(one.fitted).distinct()
         second = self.predictions(two.fitted).distinct()
         losses = [
-            self.loss.value(own.targets.T, own.predicted.T) for own in (second, first)
+            self.loss.value(predictions.targets.T, predictions.predicted.T)
+            for predictions in (second, first)
         ]
         gain, noise = mean_and_error(losses[0] - losses[1], first.weight, first.group)
         return gain > POLICY.clear * noise
@@ -359,7 +360,9 @@ class LossProblem:
         ridge = self.ridge
         functions = list[LinearPredictor]()
         for k in range(len(self.folds)):
-            points = [own.points[1 + k] for own in (beside, end) if own is not None]
+            points = [
+                start.points[1 + k] for start in (beside, end) if start is not None
+            ]
             coef = np.concatenate([coef for coef, _ in points]).T.astype(
                 ridge.design.dtype
             )
@@ -415,16 +418,16 @@ class LossProblem:
             zip(self.folds, start.points[1:], strict=True)
         ):
             problem = self._problem(point, alpha, fold)
-            own = self.budget.first_of(len(self.folds) - k)
+            fold_budget = self.budget.first_of(len(self.folds) - k)
             if len(self.folds) == 1:
                 own_aim = aim if self.sweeps else np.inf
                 traces.append(_Trace(problem, self, fold, is_hopeless, own_aim))
             else:
                 traces.append(_Trace(problem, self, fold))
-            found = replace(self, budget=own)._minimise(
+            solution = replace(self, budget=fold_budget)._minimise(
                 problem, self.most_steps, traces[-1]
             )
-            ends.append((found.coef, found.offset))
+            ends.append((solution.coef, solution.offset))
         length = max(len(trace.losses) for trace in traces)
         curves = [
             np.pad(trace.losses, (0, length - len(trace.losses)), "edge")
@@ -478,10 +481,10 @@ class LossProblem:
                 problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, is_late
             )
         most = POLICY.most_iterations
-        found = minimise(problem, inverse, self.tol, most, most, is_late=is_late)
+        solution = minimise(problem, inverse, self.tol, most, most, is_late=is_late)
         if trace is not None:
-            trace(problem, found.n_steps)
-        return found
+            trace(problem, solution.n_steps)
+        return solution
 
 
 class _Trace:
@@ -523,7 +526,7 @@ class _Trace:
         """Note the losses; whether the last step brought nothing worthwhile."""
         Y, F = (
             np.concatenate(
-                [part[:, own] for part, own in zip(parts, self.masks, strict=True)],
+                [part[:, mask] for part, mask in zip(parts, self.masks, strict=True)],
                 axis=1,
             )
             for parts in (

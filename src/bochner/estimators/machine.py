@@ -392,7 +392,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             begun = budget.elapsed
             solution = solve(self.solver_, design.telling(advance), problem)
             solution = replace(solution, seconds=budget.elapsed - begun)
-            found = self._by_loss(
+            loss_fit = self._by_loss(
                 design,
                 solution,
                 replace(problem, budget=budget.stage("loss")),
@@ -401,8 +401,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             )
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
-        self._store(solution, choice, found, prepared, design)
-        return self._measured((found or solution).unseen, prepared)
+        self._store(solution, choice, loss_fit, prepared, design)
+        return self._measured((loss_fit or solution).unseen, prepared)
 
     def _note_rows_that_belong_together(
         self, rows: TrainingRows, targets: Targets, budget: Budget
@@ -432,8 +432,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _measured(self, unseen: Any, prepared: Prepared) -> Self:
         """The model, with the importance of the columns by errors of rows left out."""
-        own = prepared.source, prepared.n_rows, prepared.seed, prepared.budget
-        self._measure(unseen, *own)
+        importance_arguments = (
+            prepared.source,
+            prepared.n_rows,
+            prepared.seed,
+            prepared.budget,
+        )
+        self._measure(unseen, *importance_arguments)
         return self
 
     def _timely(
@@ -484,9 +489,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             else:
                 solution = solve("cg", passes, problem, sample=prepared.source)
             solution = replace(solution, seconds=budget.elapsed - begun)
-            found = self._by_loss_in_passes(passes, design, solution, problem, prepared)
-        self._store(solution, choice, found)
-        return self._measured((found or solution).unseen, prepared)
+            loss_fit = self._by_loss_in_passes(
+                passes, design, solution, problem, prepared
+            )
+        self._store(solution, choice, loss_fit)
+        return self._measured((loss_fit or solution).unseen, prepared)
 
     def _refit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """Solve for other rows of any kind, with all that was chosen; the importance
@@ -619,7 +626,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             rows = self._checked(X, y, sample_weight, is_first, cautions)
             X = rows.X
             decay = decay_of(X.shape[0], half_life)
-            left = left_after(X.shape[0], half_life)
+            remaining_share = left_after(X.shape[0], half_life)
             if self._sums is not None:
                 self._refuse_other_targets(rows.target, in_parts=True)
             if self._first is not None:
@@ -652,8 +659,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             design = Design(
                 source, self.features_, self._sums.dtype, place=current_device()
             )
-            self._sums = self._sums.plus(design, left=left)
-            self._count_targets(target, left)
+            self._sums = self._sums.plus(design, left=remaining_share)
+            self._count_targets(target, remaining_share)
             self._forget()
         return self
 
@@ -780,11 +787,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         dtype = self._request.dtype(
             rows.n_rows or many, rows.weight if rows.stream is None else None
         )
-        found = rows.encoded(encoder, dtype, targets, uncounted=many)
-        total = found.source.total_weight
+        training_set = rows.encoded(encoder, dtype, targets, uncounted=many)
+        total = training_set.source.total_weight
         return Prepared(
-            found.sample, dtype, seed, budget, found.n_rows, total, way
-        ), found.source
+            training_set.sample, dtype, seed, budget, training_set.n_rows, total, way
+        ), training_set.source
 
     def _measure_levels(self, X: Any, y: NDArray, weight: NDArray | None) -> None:
         """Measure how much levels of text differ: a part of the uncertainty."""
@@ -1228,15 +1235,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         threads = threads_of(n_jobs)
         dtype = self.feature_weights_.dtype
-        own = features or self.features_
+        feature_map = features or self.features_
         Z = self.encoder_.encode_few(X, dtype) if current().device is None else None
         if Z is not None:
             with at_most(1):
-                scores = own.dot(Z, coef.astype(dtype, copy=False))
+                scores = feature_map.dot(Z, coef.astype(dtype, copy=False))
             return finite_predictions(scores.astype(np.float64) + intercept)
         with single_threaded_blas(), at_most(threads):
             source = rows_to_map(self.encoder_, self._rows(X, reset=False), dtype)
-            return Design(source, own, dtype, place=current_device()).predict(
+            return Design(source, feature_map, dtype, place=current_device()).predict(
                 coef, intercept
             )
 

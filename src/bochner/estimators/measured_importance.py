@@ -171,12 +171,14 @@ def importance_of_fit(
     n_repeats = int(np.clip(_n_cells(n_rows, D) // (rows.n_rows * d), 1, MOST_REPEATS))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = _measured(model, rows, scores, n_repeats, seed, name)
+            importance = _measured(model, rows, scores, n_repeats, seed, name)
     except ValueError:  # predictions that overflow, at rows of no fit
         return None
     return (
-        found
-        if np.isfinite([found.baseline, *found.values, *found.errors]).all()
+        importance
+        if np.isfinite(
+            [importance.baseline, *importance.values, *importance.errors]
+        ).all()
         else None
     )
 
@@ -189,18 +191,18 @@ def _evaluated(
     """
     if unseen is None:
         counted = source.counted().aimed_at(model._known_targets())
-        some = (
+        sample = (
             counted.sample(size, np.random.default_rng(seed))
             if size
             else counted.take(slice(0))
         )
-        return some, lambda Z, numbers: scores_at(model, Z), TRAINED
+        return sample, lambda Z, numbers: scores_at(model, Z), TRAINED
     held_out = unseen.sample(size, seed)
     stack = getattr(model, "stack_", None)
 
     def scores(Z: Rows, numbers: Indices) -> Floats:
-        found = held_out.scores(Z, numbers)
-        return found if stack is None else stacked_scores(found, stack)
+        unseen_scores = held_out.scores(Z, numbers)
+        return unseen_scores if stack is None else stacked_scores(unseen_scores, stack)
 
     return held_out.source, scores, held_out.name
 

@@ -114,12 +114,12 @@ def stored_problem(
         )
     source = design.source
     folds = sets_held_out(design, task.seed, task.held_out)
-    kept = [
+    fold_designs = [
         Design(source.take(np.flatnonzero(fold.fitted)), fitted.features, design.dtype)
         for fold in folds
     ]
     return StoredProblem(
-        ridge, folds, [factorise(one, 1).coef(fitted.alpha).T for one in kept]
+        ridge, folds, [factorise(one, 1).coef(fitted.alpha).T for one in fold_designs]
     )
 
 
@@ -151,11 +151,11 @@ def fit_numbers(
         problem = replace(problem, budget=task.budget)
         begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
         if given is not None:
-            found = replace(problem, tol=task.tol, relative=1.0).fit(
+            loss_fit = replace(problem, tol=task.tol, relative=1.0).fit(
                 begun, tuple(given), validated=True
             )
         else:
-            found = problem.fit(
+            loss_fit = problem.fit(
                 begun, tuple(np.array(POLICY.number_shares) * fitted.alpha * mean)
             )
         # The loss is in units of the spread of errors. That of the ridge regression is
@@ -163,17 +163,17 @@ def fit_numbers(
         # units of its own errors, until these no longer fall.
         before = spread
         spread = np.minimum(
-            spread, error_spread(found.held_out_predictions, len(spread))
+            spread, error_spread(loss_fit.held_out_predictions, len(spread))
         )
         settled = (spread > before / SETTLED_RATIO).all()
         if (
             name == "poisson"
-            or found.held_out_predictions is None
+            or loss_fit.held_out_predictions is None
             or settled
             or task.budget.is_over
         ):
             break
-    return found
+    return loss_fit
 
 
 def fit_numbers_again(
@@ -209,7 +209,10 @@ def _of_numbers(
     if isinstance(loss, Poisson):
         targets, weight = (
             np.concatenate(parts)
-            for parts in zip(*((own.y, own.weight) for own in blocks), strict=True)
+            for parts in zip(
+                *((target_block.y, target_block.weight) for target_block in blocks),
+                strict=True,
+            )
         )
         means = np.average(targets, axis=0, weights=weight)[:, np.newaxis].astype(
             np.float64
@@ -228,7 +231,9 @@ def error_spread(
     if held_out is None:
         return np.ones((n_outputs, 1))
     sizes = np.abs(held_out.targets - held_out.predicted).T / NORMAL_MEDIAN
-    spread = np.array([[median(own, held_out.weight)] for own in sizes])
+    spread = np.array(
+        [[median(output_sizes, held_out.weight)] for output_sizes in sizes]
+    )
     return np.where(spread > 0, spread, 1.0)
 
 
@@ -423,34 +428,44 @@ def fit_classes_in_passes(
     """
     squared = as_squared(fitted)
     dense = fitted.features.is_dense
-    some, held_out = _compared_rows(sample, fitted, task)
-    if some.source.n_counted < POLICY.fewest_compared and loss == "auto":
+    compared_design, held_out = _compared_rows(sample, fitted, task)
+    if compared_design.source.n_counted < POLICY.fewest_compared and loss == "auto":
         return squared._replace(
             reason="there are too many classes and features to compare losses"
         )
     weight = fitted.weight or sample.source.total_weight
-    share = some.source.total_weight / weight if dense else 1.0
+    share = compared_design.source.total_weight / weight if dense else 1.0
     stopping = (
         None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
     )
     needs = Needs(True, evaluated=task.needs.evaluated)
-    own = replace(
+    compared_task = replace(
         task,
         alpha=share * fitted.alpha,
         held_out=held_out,
         stopping=stopping,
         needs=needs,
     )
-    first = solve("direct" if fitted.n_iter is None else "cg", some, own)
+    first = solve(
+        "direct" if fitted.n_iter is None else "cg", compared_design, compared_task
+    )
     given = None if alphas is None else share * alphas
-    found = fit_classes(some, first, own, loss, given, column_groups, is_sample=True)
-    if found.loss == "squared":
-        return squared._replace(reason=found.reason)
+    class_fit = fit_classes(
+        compared_design,
+        first,
+        compared_task,
+        loss,
+        given,
+        column_groups,
+        is_sample=True,
+    )
+    if class_fit.loss == "squared":
+        return squared._replace(reason=class_fit.reason)
     K = fitted.coef.shape[1]
-    features = found.features
-    coef = found.coef[:, -K:].T
+    features = class_fit.features
+    coef = class_fit.coef[:, -K:].T
     if (
-        found.start.linear and dense
+        class_fit.start.linear and dense
     ):  # whose functions of single columns keep their ridge penalty
         features = ConcatenatedFeatures.beside(
             fitted.features, features.parts[-1], features.scales[-1] ** 2 / share
@@ -458,18 +473,20 @@ def fit_classes_in_passes(
         coef = coef * np.where(
             np.arange(coef.shape[1]) < len(fitted.coef), 1.0, np.sqrt(share)
         )
-    alpha = found.alpha / share
-    begun = (coef, found.intercept[-K:])
+    alpha = class_fit.alpha / share
+    begun = (coef, class_fit.intercept[-K:])
     design = passes.of(passes.source, features, True)
     most = POLICY.most_passes if alphas is None else POLICY.most_iterations
     coef, intercept = go_on_in_passes(
-        design, some.source, found.loss, alpha, begun, task, most
+        design, compared_design.source, class_fit.loss, alpha, begun, task, most
     )
     both = side_by_side(
-        fitted, found._replace(coef=coef, intercept=intercept), found.loss == "stacked"
+        fitted,
+        class_fit._replace(coef=coef, intercept=intercept),
+        class_fit.loss == "stacked",
     )
-    start = replace(found.start, alpha=fitted.alpha)
-    return found._replace(
+    start = replace(class_fit.start, alpha=fitted.alpha)
+    return class_fit._replace(
         features=features,
         coef=both.coef,
         intercept=both.intercept,
@@ -505,7 +522,7 @@ def go_on_in_passes(
     """
     coef, intercept = begun
     ridge = IterativeRidge(passes, task.seed)
-    some = IterativeRidge(
+    sample_ridge = IterativeRidge(
         Design(sample, passes.features, passes.dtype, fixed=True),
         task.seed,
         ridge.centres,
@@ -515,11 +532,11 @@ def go_on_in_passes(
     if most < POLICY.most_iterations and not passes.features.parts[0].is_dense:
         per_pass = POLICY.newton_iterations * POLICY.resumed_steps
     limits = PassLimits(task.tol, most, per_pass, lambda: task.budget.is_over)
-    found = minimise_in_passes(
-        ridge, some, loss, alpha, (coef, ridge.centred(coef, intercept)), limits
+    solution = minimise_in_passes(
+        ridge, sample_ridge, loss, alpha, (coef, ridge.centred(coef, intercept)), limits
     )
-    whole = np.ascontiguousarray(found.coef.T.astype(passes.dtype))
-    return whole, ridge.uncentred(found.coef, found.offset)
+    whole = np.ascontiguousarray(solution.coef.T.astype(passes.dtype))
+    return whole, ridge.uncentred(solution.coef, solution.offset)
 
 
 def _compared_rows(
@@ -589,10 +606,10 @@ def _at_ridge(
         task.tol,
         budget=task.budget,
     )
-    found = problem.fit(
+    loss_fit = problem.fit(
         problem.at_ridge(fitted, without, slope), tuple(alphas), validated=True
     )
-    return _as_fitted(name, found, ridge.design.features, Start(fitted.alpha, slope))
+    return _as_fitted(name, loss_fit, ridge.design.features, Start(fitted.alpha, slope))
 
 
 def _as_fitted(
@@ -646,8 +663,8 @@ def _from_prior(
         stored.ridge, stored.folds, loss, budget=task.budget, by_newton=by_newton
     )
     if not problem.folds:
-        found = problem.fit(problem.at_prior(), (unit,))
-        return _as_other(name, found, problem, stored, fitted)
+        loss_fit = problem.fit(problem.at_prior(), (unit,))
+        return _as_other(name, loss_fit, problem, stored, fitted)
     is_hopeless = None
     if automatic:
         before = problem.predictions_at(problem.at_ridge(fitted, stored.without))
@@ -681,11 +698,11 @@ def _from_prior(
     other = _as_other(name, problem.fit_after(trial), problem, stored, fitted)
     if not automatic:
         return other
-    own = squared._replace(
+    compared_squared = squared._replace(
         link=link_of(before, max(before.targets.shape[1], 2)),
         held_out_predictions=before,
     )
-    best = _stacked(own, other, fitted, worthwhile)
+    best = _stacked(compared_squared, other, fitted, worthwhile)
     if best.loss == "squared":
         return squared._replace(reason=best.reason)
     at_ridge = problem.at_ridge(fitted, stored.without)
@@ -731,8 +748,12 @@ def _gain_of_both(
 def _sizes(features: FeatureMap) -> tuple[int, int]:
     """Numbers of grids and of dense features."""
     sizes = [(size_name(leaf.features), leaf.features) for leaf in leaves(features)]
-    grids = sum(own.n_grids for name, own in sizes if name == "n_grids")
-    return grids, sum(own.n_components for name, own in sizes if name == "n_components")
+    grids = sum(feature_map.n_grids for name, feature_map in sizes if name == "n_grids")
+    return grids, sum(
+        feature_map.n_components
+        for name, feature_map in sizes
+        if name == "n_components"
+    )
 
 
 def _penalty_unit(ridge: IterativeRidge, fitted: RidgeSolution, name: str) -> float:
@@ -902,16 +923,19 @@ def additive_part(
     distances = mean_distances(
         metric.rescaled(np.ones(len(metric.source_))).coordinates(X), weight
     )
-    kept = np.flatnonzero(distances > 1 / np.finfo(np.float64).max)
-    if not len(kept):
+    varying_columns = np.flatnonzero(distances > 1 / np.finfo(np.float64).max)
+    if not len(varying_columns):
         return None
-    of_column = column_groups[metric.source_[kept]]
-    groups = [np.flatnonzero(of_column == own) for own in np.unique(of_column)]
+    of_column = column_groups[metric.source_[varying_columns]]
+    groups = [
+        np.flatnonzero(of_column == group_number)
+        for group_number in np.unique(of_column)
+    ]
     factors = np.zeros(len(distances))
-    factors[kept] = 1 / distances[kept]
+    factors[varying_columns] = 1 / distances[varying_columns]
     for group in groups:
-        if len(set(metric.source_[kept[group]])) > 1:
-            factors[kept[group]] *= APART
+        if len(set(metric.source_[varying_columns[group]])) > 1:
+            factors[varying_columns[group]] *= APART
     grids = _sizes(design.features)[0]
     lists = [group.tolist() for group in groups]
     scales = (
@@ -934,11 +958,11 @@ def _better(squared: ClassFit, other: ClassFit, worthwhile: float) -> ClassFit:
     The gain must be a share of the log loss that is worthwhile.
     """
     seen = [
-        own
-        for own in (squared.held_out_predictions, other.held_out_predictions)
-        if own is not None
+        predictions
+        for predictions in (squared.held_out_predictions, other.held_out_predictions)
+        if predictions is not None
     ]
-    before, after = (own.distinct() for own in seen)
+    before, after = (predictions.distinct() for predictions in seen)
     one = log_losses(before, squared.link, squared.largest)
     two = log_losses(after, other.link, other.largest)
     share = before.weight / before.weight.sum()

@@ -67,7 +67,7 @@ def conflict(given: Given) -> Rule | None:
     """The first rule that the given parameters break, its message as the user writes
     them; None if there is none.
     """
-    found = next((rule for rule in RULES if rule.excludes(given)), None)
+    broken_rule = next((rule for rule in RULES if rule.excludes(given)), None)
 
     def written(part: re.Match[str]) -> str:
         if part[1] == "kernels_with_bins":
@@ -77,8 +77,10 @@ def conflict(given: Given) -> Rule | None:
 
     return (
         None
-        if found is None
-        else found._replace(message=re.sub(r"\{(\w+):?(\w*)\}", written, found.message))
+        if broken_rule is None
+        else broken_rule._replace(
+            message=re.sub(r"\{(\w+):?(\w*)\}", written, broken_rule.message)
+        )
     )
 
 
@@ -331,8 +333,8 @@ def check_parameters(model: Any) -> None:
         model.loss,
         uncertain,
     )
-    if found := conflict(given):
-        raise ValueError(found.message)
+    if broken_rule := conflict(given):
+        raise ValueError(broken_rule.message)
 
 
 def check_parameter(name: str, value: Any) -> None:

@@ -339,21 +339,27 @@ def fit_posterior(
         features,
         fitted.alpha,
     )
-    found = fitted.held_out_predictions
-    own = (
+    held_out_predictions = fitted.held_out_predictions
+    held_out_errors = (
         None
-        if found is None or found.rows is None
-        else _own_errors(summed, found, found.rows, rng, n_errors)
+        if held_out_predictions is None or held_out_predictions.rows is None
+        else _own_errors(
+            summed, held_out_predictions, held_out_predictions.rows, rng, n_errors
+        )
     )
-    many = own is not None and len(own.errors) >= min(
+    many = held_out_errors is not None and len(held_out_errors.errors) >= min(
         FEWEST_ERRORS, n_errors, source.n_rows / 2
     )
-    learned = own if own is not None and many else _leave_one_out(summed, source)
+    learned = (
+        held_out_errors
+        if held_out_errors is not None and many
+        else _leave_one_out(summed, source)
+    )
     return Posterior(
         summed.basis,
         summed.linear,
         fitted.alpha,
-        *_noise(learned, own or learned, rng, scale),
+        *_noise(learned, held_out_errors or learned, rng, scale),
     )
 
 
@@ -448,13 +454,13 @@ def _basis(
     """Features of landmarks; those of the map itself where no kernel stands behind
     them, and they are not too many.
     """
-    own = features.dense
+    dense_features = features.dense
     if (
-        own is not None
-        and own.n_features_out <= OWN_FEATURES
+        dense_features is not None
+        and dense_features.n_features_out <= OWN_FEATURES
         and not any(map(has_exact_kernel, leaves(features)))
     ):
-        return own
+        return dense_features
     X, _, weight = source.distinct().whole()
     rows, _ = draw_rows(weight, n_landmarks, rng)
     return LandmarkFeatures(features, X[rows])
@@ -490,21 +496,27 @@ def _own_errors(
     """Errors of the model itself for rows that it has not seen; h as it was without
     these, where all are summed.
     """
-    kept, _ = draw_rows(found.weight, most, rng)
-    X = _wide(left_out.X[kept])
-    own = left_out.weight[kept]
+    row_numbers, _ = draw_rows(found.weight, most, rng)
+    X = _wide(left_out.X[row_numbers])
+    row_weights = left_out.weight[row_numbers]
     linear = summed.linear
     Z = summed.basis.rows(X)
     if not summed.whole:
         forms = linear.forms(Z)
     elif left_out.fold is None:
-        forms = forms_without_each(linear, Z, own)
+        forms = forms_without_each(linear, Z, row_weights)
     else:
-        forms = forms_without(summed.moments, summed.alpha, Z, own, left_out.fold[kept])
+        forms = forms_without(
+            summed.moments, summed.alpha, Z, row_weights, left_out.fold[row_numbers]
+        )
     forms += missed(summed.basis, X, Z) / summed.alpha
-    hashes = observation_hashes(row_hashes(X), found.targets[kept])
+    hashes = observation_hashes(row_hashes(X), found.targets[row_numbers])
     return Errors(
-        (found.targets - found.predicted)[kept], X, forms, found.weight[kept], hashes
+        (found.targets - found.predicted)[row_numbers],
+        X,
+        forms,
+        found.weight[row_numbers],
+        hashes,
     )
 
 
@@ -523,12 +535,12 @@ def _noise(
     X = learned.X[rows]
     weight = learned.weight[rows]
     features = scale(ArraySource(X, np.sqrt(np.abs(errors)), weight))
-    found, left_out = fit_log_scale(features_of(features, X), errors, weight)
-    g = found(features_of(features, scored.X))
+    log_scale, left_out = fit_log_scale(features_of(features, X), errors, weight)
+    g = log_scale(features_of(features, scored.X))
     seen, place = _places(scored.hashes, learned.hashes[rows])
     g[seen] = left_out[place]
     noise = fit_noise(scored.errors, scored.forms, g, scored.weight, constant)
-    return (noise, found, features) if noise.slope.any() else flat
+    return (noise, log_scale, features) if noise.slope.any() else flat
 
 
 def _places(

@@ -774,8 +774,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         spread = getattr(self, "spread_", None)
 
         def choose(rows: ArraySource) -> FeatureMap:
-            own = None if spread is None else spread.features
-            return own or scale_map(rows, self.encoder_.column_groups(), 0, budget)
+            spread_features = None if spread is None else spread.features
+            return spread_features or scale_map(
+                rows, self.encoder_.column_groups(), 0, budget
+            )
 
         return choose
 
@@ -1134,8 +1136,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             raise ValueError(
                 f"q must be one or several probabilities between 0 and 1, got {q!r}."
             )
-        found = self._quantiles(X, np.atleast_1d(asked), n_jobs)
-        return found if asked.ndim else found[..., 0]
+        quantiles = self._quantiles(X, np.atleast_1d(asked), n_jobs)
+        return quantiles if asked.ndim else quantiles[..., 0]
 
     @single_threaded_blas()
     def _quantiles(

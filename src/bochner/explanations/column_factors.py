@@ -129,12 +129,12 @@ class Waves:
         for first in range(0, self.frequencies.shape[1], TILE):
             tile = self._tile(first)
             for b in range(0, len(V), 4 * few):
-                some = V[b : b + 4 * few]
-                other = self._angles(some, tile)
+                background_rows = V[b : b + 4 * few]
+                other = self._angles(background_rows, tile)
                 in_threads(
                     lambda rows: self._add(
                         U[rows],
-                        some,  # noqa: B023
+                        background_rows,  # noqa: B023
                         tile,  # noqa: B023
                         other,  # noqa: B023
                         rules,
@@ -162,8 +162,12 @@ class Waves:
         columns.
         """
         half = np.empty((len(U), len(self.columns), tile[0].shape[1]))
-        for j, own in enumerate(self._own):
-            np.matmul(U[:, own], tile[0][own] / 2, out=half[:, j])
+        for j, column_coordinates in enumerate(self._own):
+            np.matmul(
+                U[:, column_coordinates],
+                tile[0][column_coordinates] / 2,
+                out=half[:, j],
+            )
         whole = half.sum(axis=1)
         return np.cos(half), np.sin(half), np.cos(whole), np.sin(whole)
 
@@ -173,7 +177,12 @@ class Waves:
         from bochner.loops.coalitions import add_wave_pairs, add_waves
 
         differ = np.stack(
-            [(U[:, np.newaxis, own] != V[:, own]).any(axis=2) for own in self._own],
+            [
+                (U[:, np.newaxis, column_coordinates] != V[:, column_coordinates]).any(
+                    axis=2
+                )
+                for column_coordinates in self._own
+            ],
             axis=2,
         )
         add = add_waves if sums.ndim == 3 else add_wave_pairs
@@ -212,7 +221,7 @@ class Cells:
         d = len(self.columns)
         if d < values.ndim - 2:
             return
-        own = self._by_column(X)
+        explained_columns = self._by_column(X)
         other = self._by_column(background)
         shape = len(values), d, 1 if values.ndim == 3 else d, values.shape[-1]
         shares = coalition_shares(d)
@@ -220,7 +229,7 @@ class Cells:
         def add(some: tuple[int, int]) -> Floats:
             sums = np.zeros(shape)
             for p in range(*some):
-                self._add_grid(p, own, other, shares, sums)
+                self._add_grid(p, explained_columns, other, shares, sums)
             return sums
 
         total = fold(add, shards(len(self.features.grids()), 1)) / background.shape[0]
@@ -232,31 +241,33 @@ class Cells:
         """Mean number of bins that a row and a background row span in a grid, by
         some of the grids.
         """
-        own = self._by_column(X)
+        explained_columns = self._by_column(X)
         other = self._by_column(background)
-        found = []
+        bin_counts = []
         for p in range(
             0, len(self.features.grids()), -(-len(self.features.grids()) // SOME)
         ):
             (rows, _, counts), (others, _, other_counts) = (
-                self._hashes(p, own),
+                self._hashes(p, explained_columns),
                 self._hashes(p, other),
             )
             differ = (rows[:, :, np.newaxis] != others[:, np.newaxis]).sum(axis=0)
-            found.append(
+            bin_counts.append(
                 counts
                 @ 2.0**differ
                 @ other_counts
                 / (counts.sum() * other_counts.sum())
             )
-        return float(np.mean(found))
+        return float(np.mean(bin_counts))
 
     def _by_column(self, X: Any) -> list[Columns]:
         """Coordinates by column, with their least and greatest values, for each
         input column.
         """
         U = self.coordinates.of(X)
-        return [by_columns(U[:, own]) for own in self._own]
+        return [
+            by_columns(U[:, column_coordinates]) for column_coordinates in self._own
+        ]
 
     def _add_grid(
         self,
@@ -276,10 +287,12 @@ class Cells:
             self._hashes(p, other),
         )
         coef = self.features.values_[p] * self.coef[grid]
-        found = np.zeros((rows.shape[1], *sums.shape[1:]))
+        bin_values = np.zeros((rows.shape[1], *sums.shape[1:]))
         table = *lookups.of_grid(p), lookups.n_buckets
-        add_corners(rows, others, counts.astype(np.float64), table, coef, shares, found)
-        sums += found[group]
+        add_corners(
+            rows, others, counts.astype(np.float64), table, coef, shares, bin_values
+        )
+        sums += bin_values[group]
 
     def _hashes(self, p: int, rows: list[Columns]) -> tuple[NDArray, NDArray, NDArray]:
         """Parts of the hashes of different bins by column, shape (d, m); the bin of
@@ -289,11 +302,13 @@ class Cells:
 
         grids = self.features.grids()
         hashes = np.empty((len(rows), rows[0][0].shape[1]), np.int64)
-        for own, columns, out in zip(self._own, rows, hashes, strict=True):
+        for column_coordinates, columns, out in zip(
+            self._own, rows, hashes, strict=True
+        ):
             lattices = (
-                grids.inverses[p][:, own],
-                grids.shifts[p][:, own],
-                grids.multipliers[p][:, own],
+                grids.inverses[p][:, column_coordinates],
+                grids.shifts[p][:, column_coordinates],
+                grids.multipliers[p][:, column_coordinates],
             )
             hash_dense(*columns, *lattices, out)
         _, first, group = np.unique(
@@ -378,8 +393,10 @@ def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Ter
     first = 0
     for leaf in leaves(features):
         stop = first + leaf.features.n_features_out
-        own = np.sqrt(leaf.weight) * np.asarray(coef[first:stop], np.float64)
-        yield _term(leaf, own, sources)
+        leaf_coefficients = np.sqrt(leaf.weight) * np.asarray(
+            coef[first:stop], np.float64
+        )
+        yield _term(leaf, leaf_coefficients, sources)
         first = stop
 
 

@@ -160,13 +160,13 @@ class Effects:
         """
         if not isinstance(column, str):
             return self.columns[column]
-        found = next((one for one in self.columns if one.column == column), None)
-        if found is None:
+        effect = next((one for one in self.columns if one.column == column), None)
+        if effect is None:
             raise KeyError(
                 f"no effect of {column!r}; there are "
                 f"{', '.join(one.column for one in self.columns)}"
             )
-        return found
+        return effect
 
     def __repr__(self) -> str:
         named = ", ".join(cut_all(one.column for one in self.columns))
@@ -376,15 +376,15 @@ class Grid(NamedTuple):
 
     def places(self) -> Indices:
         """The nearest point of each row, the same one of levels; -1 for none."""
-        known = self.points[: self.n_known]
-        if not len(known):  # the column is missing in all rows
+        known_points = self.points[: self.n_known]
+        if not len(known_points):  # the column is missing in all rows
             return np.full(len(self.numbers), 0 if self.has_missing else -1)
         order = np.argsort(self.points[: self.n_known])
-        ascending = known[order]
+        ascending = known_points[order]
         middle = (ascending[1:] + ascending[:-1]) / 2
         place = order[np.searchsorted(middle, self.numbers)]
         if self.is_level:
-            place = np.where(known[place] == self.numbers, place, -1)
+            place = np.where(known_points[place] == self.numbers, place, -1)
         return np.where(
             np.isnan(self.numbers),
             len(self.points) - 1 if self.has_missing else -1,
@@ -415,9 +415,9 @@ def measured_effects(
         1, min(asked.n_rows, DENSE_ENTRIES // max(fitted.encoder.n_features_out_, 1))
     )
     asked = asked._replace(n_rows=min(most, X.shape[0]))
-    found = [_effect(X, j, names[j], fitted, asked) for j in columns]
+    effects = [_effect(X, j, names[j], fitted, asked) for j in columns]
     return Effects(
-        tuple(found),
+        tuple(effects),
         fitted.outputs,
         fitted.what,
         asked.kind,
@@ -449,7 +449,7 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
         else norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
     )
     place = grid.places()
-    known = np.sort(grid.numbers[~np.isnan(grid.numbers)])
+    sorted_numbers = np.sort(grid.numbers[~np.isnan(grid.numbers)])
     return Effect(
         name,
         values,
@@ -463,24 +463,28 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
         curves,
         np.empty(0)
         if grid.is_level
-        else known[
-            np.linspace(0, len(known) - 1, min(RUG, len(known))).astype(np.intp)
+        else sorted_numbers[
+            np.linspace(
+                0, len(sorted_numbers) - 1, min(RUG, len(sorted_numbers))
+            ).astype(np.intp)
         ],
         np.empty((0, 2))
         if grid.is_level
-        else _gaps(known, grid.points[: grid.n_known]),
+        else _gaps(sorted_numbers, grid.points[: grid.n_known]),
     )
 
 
 def _own_values(X: Any, j: int, rows: NDArray) -> list[Any]:
     """A column of some rows as it came; None where a value is missing."""
     if is_frame(X):
-        own = nw.from_native(X, eager_only=True)[:, j][rows.tolist()].to_list()
+        column_values = nw.from_native(X, eager_only=True)[:, j][
+            rows.tolist()
+        ].to_list()
     else:
-        own = (
+        column_values = (
             as_dense(X[rows][:, [j]] if sp.issparse(X) else X[rows, j]).ravel().tolist()
         )
-    return [None if is_missing(value) else value for value in own]
+    return [None if is_missing(value) else value for value in column_values]
 
 
 def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Grid:
@@ -556,7 +560,7 @@ def _partial(
     curves of rows, (C, G, K).
     """
     m = asked.n_rows
-    own = fitted.encoder.sources() == j
+    column_mask = fitted.encoder.sources() == j
     Z = fitted.encode(X, np.random.default_rng(0).permutation(X.shape[0])[:m])
     points = fitted.encode(X, grid.donors)
     at_once = max(1, BLOCK_ENTRIES // max(Z.size, 1))
@@ -564,17 +568,17 @@ def _partial(
     curves = []
     variance = []
     for a in range(0, len(points), at_once):
-        some = points[a : a + at_once]
-        rows = np.tile(Z, (len(some), 1))
-        rows[:, own] = np.repeat(some[:, own], m, axis=0)
-        predicted = fitted.predict(rows).reshape(len(some), m, -1)
+        block_points = points[a : a + at_once]
+        rows = np.tile(Z, (len(block_points), 1))
+        rows[:, column_mask] = np.repeat(block_points[:, column_mask], m, axis=0)
+        predicted = fitted.predict(rows).reshape(len(block_points), m, -1)
         mean.append(predicted.mean(axis=1))
         curves.append(predicted[:, : asked.n_curves])
         if fitted.variances is not None:
             each = np.full((1, m), 1 / m)
             variance += [
                 fitted.variances(rows[k * m : (k + 1) * m], each)
-                for k in range(len(some))
+                for k in range(len(block_points))
             ]
     spread = None if fitted.variances is None else np.concatenate(variance)
     return np.concatenate(mean), spread, np.concatenate(curves).transpose(1, 0, 2)
@@ -591,7 +595,7 @@ def _accumulated(
     over all rows is zero.
     """
     G = len(grid.points)
-    own = fitted.encoder.sources() == j
+    column_mask = fitted.encoder.sources() == j
     rng = np.random.default_rng(0)
     steps = _steps(grid)
     most = max(1, asked.n_rows // max(len(steps), 1))
@@ -601,7 +605,10 @@ def _accumulated(
     points = fitted.encode(X, grid.donors)
     lower = Z.copy()
     upper = Z
-    lower[:, own], upper[:, own] = points[step][:, own], points[step + 1][:, own]
+    lower[:, column_mask], upper[:, column_mask] = (
+        points[step][:, column_mask],
+        points[step + 1][:, column_mask],
+    )
     each = np.zeros((G, len(step)))
     each[step + 1, np.arange(len(step))] = (
         1 / np.bincount(step, minlength=len(drawn))[step]
@@ -647,15 +654,15 @@ def _similar_order(X: Any, j: int, grid: Grid, fitted: Fitted, n_rows: int) -> I
     principal component of their means.
     """
     place = grid.places()
-    own = fitted.encoder.sources() == j
+    column_mask = fitted.encoder.sources() == j
     rng = np.random.default_rng(0)
     most = max(2, n_rows // len(grid.points))
     rows = [
         fitted.encode(X, rng.permutation(np.flatnonzero(place == g))[:most])
         for g in range(len(grid.points))
     ]
-    spread = np.vstack(rows)[:, ~own].std(axis=0)
-    means = np.stack([Z[:, ~own].mean(axis=0) for Z in rows]) / np.where(
+    spread = np.vstack(rows)[:, ~column_mask].std(axis=0)
+    means = np.stack([Z[:, ~column_mask].mean(axis=0) for Z in rows]) / np.where(
         spread > 0, spread, 1.0
     )
     if not means.shape[1]:

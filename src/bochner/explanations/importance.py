@@ -194,14 +194,14 @@ class Importance:
             f"{self.n_repeats} permutation{'' if self.n_repeats == 1 else 's'} "
             "of each column"
         )
-        some = (
+        columns_note = (
             f", {MOST_SHOWN} of {len(self.names):,} columns"
             if len(self.names) > MOST_SHOWN
             else ""
         )
         return (
             f"{self.loss} {number(self.baseline)} on {self.n_rows:,} {self.rows}, "
-            f"{repeats}{some}"
+            f"{repeats}{columns_note}"
         )
 
     def _head(self) -> tuple[str, ...]:
@@ -278,14 +278,19 @@ def growths(
     order = np.argsort(sources, kind="stable")
     edges = np.searchsorted(sources[order], np.arange(n_columns + 1))
     for j in range(n_columns):
-        own = order[edges[j] : edges[j + 1]]
-        part = of_columns[:, own].toarray() if sp.issparse(X) else X[:, own]
+        encoded_columns = order[edges[j] : edges[j + 1]]
+        part = (
+            of_columns[:, encoded_columns].toarray()
+            if sp.issparse(X)
+            else X[:, encoded_columns]
+        )
         repeat, row = np.nonzero((part[lenders] != part).any(axis=2))
         if not len(row):
             continue
         growth = np.zeros(lenders.shape)
         growth[repeat, row] = (
-            losses(_replaced(X, row, own, part[lenders[repeat, row]]), row) - base[row]
+            losses(_replaced(X, row, encoded_columns, part[lenders[repeat, row]]), row)
+            - base[row]
         )
         values[j] = (growth @ share).mean()
         terms = share * (growth - values[j]) / n_repeats
@@ -313,26 +318,26 @@ def lent(share: NDArray, rng: np.random.Generator) -> Indices:
             )
         ]
         order = rng.permutation(n)
-    found = np.empty(n, np.intp)
-    found[order] = lenders[np.roll(order, 1)]
-    return found
+    row_lenders = np.empty(n, np.intp)
+    row_lenders[order] = lenders[np.roll(order, 1)]
+    return row_lenders
 
 
 def _replaced(X: Any, rows: Indices, columns: Indices, values: NDArray) -> Rows:
     """Some of the rows, with other values, shape (m, k), in some of the columns."""
-    found = X[rows]
-    if not sp.issparse(found):
-        found[:, columns] = values
-        return found
+    replaced_rows = X[rows]
+    if not sp.issparse(replaced_rows):
+        replaced_rows[:, columns] = values
+        return replaced_rows
     flags = np.zeros(X.shape[1], bool)
     flags[columns] = True
-    found.data[flags[found.indices]] = 0.0
+    replaced_rows.data[flags[replaced_rows.indices]] = 0.0
     m, k = values.shape
     place = (
-        of.astype(found.indices.dtype)
+        of.astype(replaced_rows.indices.dtype)
         for of in (np.repeat(np.arange(m), k), np.tile(columns, m))
     )
-    other = sp.csr_array((values.ravel(), tuple(place)), shape=found.shape)
+    other = sp.csr_array((values.ravel(), tuple(place)), shape=replaced_rows.shape)
     other.eliminate_zeros()
-    found.eliminate_zeros()
-    return found + other
+    replaced_rows.eliminate_zeros()
+    return replaced_rows + other

@@ -239,15 +239,18 @@ def _changes(
     for way, columns in enumerate((order, order[:, ::-1])):
         place = np.argsort(columns, axis=1)[:, sources]
         for a in range(0, len(background), step):
-            some = slice(a, a + step)
-            changed = place[some, np.newaxis] < np.arange(d + 1)[:, np.newaxis]
-            path = np.where(changed, x, background[some, np.newaxis])
+            row_slice = slice(a, a + step)
+            changed = place[row_slice, np.newaxis] < np.arange(d + 1)[:, np.newaxis]
+            path = np.where(changed, x, background[row_slice, np.newaxis])
             new = np.take_along_axis(
-                moves[some], np.insert(columns[some], 0, d, axis=1), axis=1
+                moves[row_slice], np.insert(columns[row_slice], 0, d, axis=1), axis=1
             )
             scores = np.sum([part.scores(path[new]) for part in parts], axis=0)
             steps = np.diff(scores[np.cumsum(new) - 1].reshape(*new.shape, -1), axis=1)
             np.put_along_axis(
-                changes[way, some], columns[some, :, np.newaxis], steps, axis=1
+                changes[way, row_slice],
+                columns[row_slice, :, np.newaxis],
+                steps,
+                axis=1,
             )
     return changes

@@ -166,8 +166,10 @@ class AnchorFeatures(FeatureMap):
             ).astype(np.float64)
         seeds = rng.integers(2**31, size=2).tolist()
         if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
-            some = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
-            self.directions_ = self._principal(X[some], weight[some], seeds[0])
+            row_numbers = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
+            self.directions_ = self._principal(
+                X[row_numbers], weight[row_numbers], seeds[0]
+            )
             self._caches = {}
         first, mass = distinct_rows(X, weight)
         self.landmarks_ = _centres(
@@ -255,10 +257,10 @@ class AnchorFeatures(FeatureMap):
             D = U @ landmarks.T
             D *= -2
             D += np.einsum("ij,ij->i", landmarks, landmarks)
-            own = np.einsum("ij,ij->i", U, U)
-            D += own[:, np.newaxis]
+            squared_norms = np.einsum("ij,ij->i", U, U)
+            D += squared_norms[:, np.newaxis]
         largest = np.finfo(D.dtype).max
-        D[~(own < largest / 4)] = (
+        D[~(squared_norms < largest / 4)] = (
             largest  # rows so far that no landmark is nearer than another
         )
         return np.maximum(D, 0, out=D)
@@ -275,8 +277,10 @@ class AnchorFeatures(FeatureMap):
 
         def loop(start: int, stop: int) -> None:
             for a in range(start, stop, tile):
-                own = slice(a, min(a + tile, stop))
-                ids[own], weights[own] = _nearest(self._squared_distances(X[own]), s)
+                row_slice = slice(a, min(a + tile, stop))
+                ids[row_slice], weights[row_slice] = _nearest(
+                    self._squared_distances(X[row_slice]), s
+                )
 
         for_rows(loop, X.shape[0], tile)
         return ids, weights
@@ -339,14 +343,14 @@ def _lengths_from(origin: NDArray, X: sp.csr_array) -> NDArray:
 def _nearest(distances: NDArray, s: int) -> tuple[NDArray, NDArray]:
     """The s least of each row's squared distances, in order, and their weights."""
     reach = min(s + 1, distances.shape[1])
-    found = np.argpartition(distances, reach - 1, axis=1)[:, :reach]
-    near = np.take_along_axis(distances, found, axis=1)
+    landmark_numbers = np.argpartition(distances, reach - 1, axis=1)[:, :reach]
+    near = np.take_along_axis(distances, landmark_numbers, axis=1)
     order = np.argsort(near, axis=1, kind="stable")
-    found = np.take_along_axis(found, order, axis=1)[:, :s]
+    landmark_numbers = np.take_along_axis(landmark_numbers, order, axis=1)[:, :s]
     near = np.take_along_axis(near, order, axis=1)
     width = np.maximum(near[:, -1:], np.finfo(near.dtype).tiny)
     weights = np.maximum(1 - near[:, :s] / width, LEAST)
-    return found, weights / weights.sum(axis=1, keepdims=True)
+    return landmark_numbers, weights / weights.sum(axis=1, keepdims=True)
 
 
 def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:

@@ -262,8 +262,8 @@ class ConcatenatedFeatures(FeatureMap):
     ) -> StoredTogether:
         """Features of training rows, of which every map takes note."""
         parts = [
-            part.fit_store(X, packed, own)
-            for part, own in zip(self.maps_, self._each(centres), strict=True)
+            part.fit_store(X, packed, part_centres)
+            for part, part_centres in zip(self.maps_, self._each(centres), strict=True)
         ]
         return StoredTogether(parts, self.scales, self.edges_)
 
@@ -318,8 +318,8 @@ class ConcatenatedFeatures(FeatureMap):
     ) -> StoredTogether:
         """Features of every map, held in memory."""
         parts = [
-            part.store(X, packed, own)
-            for part, own in zip(self.maps_, self._each(centres), strict=True)
+            part.store(X, packed, part_centres)
+            for part, part_centres in zip(self.maps_, self._each(centres), strict=True)
         ]
         return StoredTogether(parts, self.scales, self.edges_)
 
@@ -432,17 +432,17 @@ def _side_by_side(
     columns = np.empty((n, ends[-1]), wide)
 
     def rows(start: int, stop: int) -> None:
-        own = slice(start, stop)
+        row_slice = slice(start, stop)
         for Z, scale, first, a, b in zip(
             parts, scales, firsts, ends, ends[1:], strict=False
         ):
             numbers = np.arange(b - a, dtype=wide)
             entries = Z
             if isinstance(Z, sp.csr_matrix):
-                numbers = Z.indices.reshape(n, -1)[own]
+                numbers = Z.indices.reshape(n, -1)[row_slice]
                 entries = Z.data.reshape(n, -1)
-            np.multiply(entries[own], scale, out=values[own, a:b])
-            np.add(numbers, wide(first), out=columns[own, a:b])
+            np.multiply(entries[row_slice], scale, out=values[row_slice, a:b])
+            np.add(numbers, wide(first), out=columns[row_slice, a:b])
 
     for_rows(rows, n)
     starts = np.arange(n + 1, dtype=wide) * ends[-1].astype(wide)

@@ -80,13 +80,13 @@ class DeviceFeatures:
 
     def coordinates(self, X: Rows) -> tuple[NDArray, ...]:
         """What the waves see of rows, each an array of NumPy."""
-        found = []
+        view_coordinates = []
         for metrics in self.views:
             U = X
             for metric in metrics:
                 U = metric.coordinates(U)
-            found.append(as_dense(U).astype(self.dtype, copy=False))
-        return tuple(found)
+            view_coordinates.append(as_dense(U).astype(self.dtype, copy=False))
+        return tuple(view_coordinates)
 
     def of(self, *coordinates: Any) -> Any:
         """Features without amplitudes, shape (b, D), of what the waves see, on the
@@ -119,16 +119,16 @@ class DeviceFeatures:
         """Features of rows of the processor, with their amplitudes, there, shape (n,
         D).
         """
-        found = np.empty((X.shape[0], len(self.amplitudes)), self.dtype)
+        row_features = np.empty((X.shape[0], len(self.amplitudes)), self.dtype)
         size = self.block_rows
         done = 0
         amplitudes = self.amplitudes.astype(self.dtype)
         for Z in self.each(
             (X[a : a + size] for a in range(0, X.shape[0], size)), self.place.host
         ):
-            np.multiply(Z, amplitudes, out=found[done : done + len(Z)])
+            np.multiply(Z, amplitudes, out=row_features[done : done + len(Z)])
             done += len(Z)
-        return found
+        return row_features
 
     def products(self, blocks: Iterable[Rows], coef: NDArray) -> Iterator[NDArray]:
         """Yield products Z coef of some rows after the other, each of shape (b, K)."""
@@ -145,7 +145,7 @@ class DeviceFeatures:
         if centres is not None:
             parts = zip(self.features.scales, centres, strict=True)
             centre = np.concatenate(
-                [scale * own for scale, own in parts if own is not None]
+                [scale * part for scale, part in parts if part is not None]
             )
 
         def sent() -> Iterator[Rows]:
@@ -155,12 +155,12 @@ class DeviceFeatures:
 
         for Z in self.each(sent(), partial(StoredOnDevice, self, centre=centre)):
             y, weight = waiting[0]
-            own = slice(first, first + Z.n_rows)
-            first = own.stop
+            part = slice(first, first + Z.n_rows)
+            first = part.stop
             if first == len(y):
                 waiting.popleft()
                 first = 0
-            yield StoredRows(Z, y[own], weights_of(weight, own))
+            yield StoredRows(Z, y[part], weights_of(weight, part))
 
 
 def on_device(features: Any, place: Device, dtype: DTypeLike) -> DeviceFeatures | None:

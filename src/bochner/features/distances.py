@@ -66,9 +66,9 @@ def _distances(X: Any, p: int) -> Floats:
     if sp.issparse(X):
         from sklearn.metrics import pairwise_distances
 
-        columns, own = np.unique(X.indices, return_inverse=True)
+        columns, positions = np.unique(X.indices, return_inverse=True)
         # Of 64 bits are not taken
-        indices = own.astype(np.int32)
+        indices = positions.astype(np.int32)
         starts = X.indptr.astype(np.int32)
         X = sp.csr_array((X.data, indices, starts), shape=(X.shape[0], len(columns)))
         return pairwise_distances(X, metric="manhattan" if p == 1 else "euclidean")[

@@ -210,8 +210,8 @@ class Lookups:
 
         def fill(p: int) -> None:
             keys, slots = self.of_grid(p)
-            own, counts, ids = keys.copy(), *np.zeros((2, len(keys)), np.int32)
-            number_hashes(own, own, counts, slots, 0, ids)
+            hashes, counts, ids = keys.copy(), *np.zeros((2, len(keys)), np.int32)
+            number_hashes(hashes, hashes, counts, slots, 0, ids)
 
         in_threads(fill, range(len(sizes)))
         self.tables = (
@@ -397,9 +397,9 @@ class Grids:
         hashes = np.empty(min(TILE_ROWS, len(ids)), np.int64)
         done = 0
         for tile in tiles:
-            own = hashes[: self._hash(tile, p, hashes)]
-            numbers(own, ids[done : done + len(own)])
-            done += len(own)
+            tile_hashes = hashes[: self._hash(tile, p, hashes)]
+            numbers(tile_hashes, ids[done : done + len(tile_hashes)])
+            done += len(tile_hashes)
 
     def _hash(self, tile: Any, p: int, hashes: NDArray) -> int:
         from bochner.loops.bins import hash_dense, hash_sparse

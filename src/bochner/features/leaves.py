@@ -111,10 +111,14 @@ def kernel_between(features: FeatureMap, X: Any, Y: Any) -> Floats:
         rows = leaf.coordinates(X)
         others = leaf.coordinates(Y)
         if kernel_of(leaf.features) is None:
-            own = leaf.features.transform(rows) @ leaf.features.transform(others).T
+            kernel_matrix = (
+                leaf.features.transform(rows) @ leaf.features.transform(others).T
+            )
         else:
-            own = estimated_kernel(leaf.features)(as_dense(rows), as_dense(others))
-        total += leaf.weight * np.asarray(as_dense(own), np.float64)
+            kernel_matrix = estimated_kernel(leaf.features)(
+                as_dense(rows), as_dense(others)
+            )
+        total += leaf.weight * np.asarray(as_dense(kernel_matrix), np.float64)
     return total
 
 

@@ -176,9 +176,9 @@ class Metric:
         >>> Metric(2, [0, 1], [1.0, 2.0]).named(["age", "pay"]).names_
         ('age', 'pay')
         """
-        found = copy(self)
-        found.names_ = tuple(names)
-        return found
+        metric = copy(self)
+        metric.names_ = tuple(names)
+        return metric
 
     def __repr__(self) -> str:
         warped = f", {len(self.warped_)} warped" if len(self.warped_) else ""
@@ -198,7 +198,7 @@ class Metric:
             (names[j], percent(float(shares[j])), int(coordinates[j]), int(warped[j]))
             for j in first
         ]
-        some = (
+        columns_note = (
             f", the {len(first)} most relevant columns"
             if len(first) < self.n_features_in_
             else ""
@@ -210,7 +210,7 @@ class Metric:
         )
         caption = (
             f"Metric: {self.n_features_out_} coordinates of "
-            f"{self.n_features_in_} columns{mixed}{some}"
+            f"{self.n_features_in_} columns{mixed}{columns_note}"
         )
         head = ("column", "relevance", "coordinates", "warped")
         return table(caption, head, cut_named(rows))
@@ -381,14 +381,14 @@ class Metric:
         """Return this metric without its linear map, each coordinate times a factor,
         those of factor zero left out.
         """
-        kept = np.flatnonzero(factors)
-        of = np.isin(self.warped_, kept)
+        nonzero = np.flatnonzero(factors)
+        of = np.isin(self.warped_, nonzero)
         warped = self.warped_[of]
         return Metric(
             self.n_features_in_,
-            self.source_[kept],
-            (self.scale_ * factors)[kept],
-            warped=np.searchsorted(kept, warped),
+            self.source_[nonzero],
+            (self.scale_ * factors)[nonzero],
+            warped=np.searchsorted(nonzero, warped),
             knots=self.knots_[of],
             levels=self.levels_[of] * factors[warped, np.newaxis],
             slopes=self.slopes_[of] * factors[warped],

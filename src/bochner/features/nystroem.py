@@ -140,14 +140,16 @@ class NystroemFeatures(DenseFeatureMap):
             "The kernel matrix of landmarks",
             "Use fewer n_components.",
         )
-        some = X[np.sort(rng.permutation(rows)[:m])]
+        landmark_rows = X[np.sort(rng.permutation(rows)[:m])]
         moved = len(rows) > m and _is_euclidean(self.kernel)
         self.landmarks_ = (
-            k_means(X, weight, some) if moved else as_dense(some).astype(np.float64)
+            k_means(X, weight, landmark_rows)
+            if moved
+            else as_dense(landmark_rows).astype(np.float64)
         )
         self._caches = {}
         values, vectors = eigh(self.kernel(self.landmarks_))
-        kept = slice(
+        component_slice = slice(
             int(
                 np.searchsorted(
                     values, LEAST_EIGENVALUE * max(float(values[-1]), 0.0), side="right"
@@ -155,7 +157,7 @@ class NystroemFeatures(DenseFeatureMap):
             ),
             None,
         )
-        root = (vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1]
+        root = (vectors[:, component_slice] / np.sqrt(values[component_slice]))[:, ::-1]
         self.root_ = root * np.sign(
             root[np.abs(root).argmax(axis=0), np.arange(root.shape[1])]
         )
@@ -231,16 +233,16 @@ class NystroemFeatures(DenseFeatureMap):
             ),
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            own = (
+            squared_norms = (
                 np.asarray(U.power(2).sum(axis=1)).ravel()
                 if sp.issparse(U)
                 else np.einsum("ij,ij->i", U, U)
             )
             values = np.asarray(U @ V)
-            values -= (own / 2)[:, np.newaxis]
+            values -= (squared_norms / 2)[:, np.newaxis]
             values -= np.einsum("ij,ij->j", V, V) / 2
         values[
-            ~np.isfinite(own)
+            ~np.isfinite(squared_norms)
         ] = -np.inf  # not the difference of two infinite numbers
         return np.minimum(values, 0, out=values)
 
@@ -270,8 +272,10 @@ def k_means(
         )
         total = members.sum(axis=1)
         sums = members @ X
-        some = total > 0
-        centres[some] = (as_dense(sums)[some] / total[some, np.newaxis]).astype(X.dtype)
+        nonempty = total > 0
+        centres[nonempty] = (
+            as_dense(sums)[nonempty] / total[nonempty, np.newaxis]
+        ).astype(X.dtype)
     return centres.astype(np.float64)
 
 

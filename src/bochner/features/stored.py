@@ -64,9 +64,9 @@ class Stored(ABC):
         """Work that adds scale V Z' to T, of shape (K, n), from one row to another;
         at multiples of `TILE_ROWS`.
         """
-        own = scale * self.forward(V)
+        products = scale * self.forward(V)
         return lambda start, stop: np.add(
-            T[:, start:stop], own[:, start:stop], out=T[:, start:stop]
+            T[:, start:stop], products[:, start:stop], out=T[:, start:stop]
         )
 
     def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
@@ -269,8 +269,8 @@ class StoredBins(Stored):
         if self.order is None:
             return T
         rows = np.empty_like(T)
-        for row, own in zip(rows, T, strict=True):
-            row[self.order] = own
+        for row, stored_row in zip(rows, T, strict=True):
+            row[self.order] = stored_row
         return rows
 
     def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
@@ -305,9 +305,9 @@ class StoredBins(Stored):
         values = self._values(Q.dtype, scale)
         offsets = self.offsets
         add = scatter if values.ndim == 1 else scatter_weighted
-        own = Q
+        sums = Q
         if not Q.flags.c_contiguous:
-            own = np.zeros(Q.shape, Q.dtype)
+            sums = np.zeros(Q.shape, Q.dtype)
 
         def grids(first: int, stop: int) -> None:
             add(
@@ -315,7 +315,7 @@ class StoredBins(Stored):
                 values[first : -(-stop // GRIDS) * GRIDS],
                 offsets[first:stop],
                 T,
-                own,
+                sums,
             )
 
         P = len(self.ids)
@@ -327,7 +327,7 @@ class StoredBins(Stored):
         tasks = [
             partial(grids, first, min(first + step, P)) for first in range(0, P, step)
         ]
-        return tasks, lambda: own is Q or np.add(Q, own, out=Q)
+        return tasks, lambda: sums is Q or np.add(Q, sums, out=Q)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         self._check(Q)
@@ -336,22 +336,24 @@ class StoredBins(Stored):
             StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
             return
         # In double precision once: not compiled
-        own = weight[0] if self.order is None else weight[0].take(self.order)
+        row_weights = weight[0] if self.order is None else weight[0].take(self.order)
         for ids, square, (first, stop) in zip(
             self.ids, squared[:, 0], pairwise(self.offsets), strict=True
         ):
-            Q[0, first:stop] += square * np.bincount(ids + 1, own, stop - first + 1)[1:]
+            Q[0, first:stop] += (
+                square * np.bincount(ids + 1, row_weights, stop - first + 1)[1:]
+            )
 
     def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
         """The features as sparse rows, whose entries are in the order of the grids."""
-        kept = self.ids.T >= 0
+        has_bin = self.ids.T >= 0
         D = int(self.offsets[-1])
-        wide = max(D, kept.size) >= 2**31
+        wide = max(D, has_bin.size) >= 2**31
         columns = (
             self.ids.T + self.offsets[:-1].astype(np.int64 if wide else np.int32)
-        )[kept]
-        values = np.broadcast_to(self.values.T.astype(dtype), kept.shape)[kept]
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        )[has_bin]
+        values = np.broadcast_to(self.values.T.astype(dtype), has_bin.shape)[has_bin]
+        starts = np.concatenate([[0], np.cumsum(has_bin.sum(axis=1))])
         Z = sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
         return Z if self.order is None else Z[np.argsort(self.order)]
 
@@ -429,8 +431,8 @@ class StoredTogether(Stored):
 
     def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
         works = [
-            part.forward_rows(V[:, own], T, scale * weight)
-            for part, own, weight in self._each()
+            part.forward_rows(V[:, columns], T, scale * weight)
+            for part, columns, weight in self._each()
         ]
 
         def add(start: int, stop: int) -> None:
@@ -448,8 +450,8 @@ class StoredTogether(Stored):
 
     def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
         each = [
-            part.backward_tasks(T, Q[:, own], scale * weight)
-            for part, own, weight in self._each()
+            part.backward_tasks(T, Q[:, columns], scale * weight)
+            for part, columns, weight in self._each()
         ]
         return [task for tasks, _ in each for task in tasks], lambda: [
             finish() for _, finish in each
@@ -459,9 +461,9 @@ class StoredTogether(Stored):
         for part, columns, scale in compress(
             self._each(), wanted or [True] * len(self.parts)
         ):
-            own = np.zeros((len(Q), columns.stop - columns.start), Q.dtype)
-            part.squares(weight, own)
-            Q[:, columns] += own * scale**2
+            part_squares = np.zeros((len(Q), columns.stop - columns.start), Q.dtype)
+            part.squares(weight, part_squares)
+            Q[:, columns] += part_squares * scale**2
 
 
 class StoredSparse(Stored):

@@ -180,10 +180,10 @@ class TransformerFeatures(DenseFeatureMap):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        own = _tags(self.transformer)
-        if own is not None:
-            tags.input_tags = own.input_tags
-            tags.non_deterministic = own.non_deterministic
+        transformer_tags = _tags(self.transformer)
+        if transformer_tags is not None:
+            tags.input_tags = transformer_tags.input_tags
+            tags.non_deterministic = transformer_tags.non_deterministic
         return tags
 
 

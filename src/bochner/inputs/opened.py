@@ -246,18 +246,20 @@ def given(
         table = open_collection(
             X, None if named else y, None if weighed else sample_weight
         )
-        own = roles(y if named else None, sample_weight if weighed else None, groups)
+        column_roles = roles(
+            y if named else None, sample_weight if weighed else None, groups
+        )
         if not named:
-            own = replace(own, one_target=getattr(y, "ndim", 1) == 1)
-        stream = Stream(table, own, active_engine())
+            column_roles = replace(column_roles, one_target=getattr(y, "ndim", 1) == 1)
+        stream = Stream(table, column_roles, active_engine())
     elif isinstance(X, TableSource) or is_streamed(X):
         names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight, groups]
         wanted = tuple(name for name in names if isinstance(name, str))
         table = open_selected(
             X, Selection() if isinstance(X, TableSource) else Selection(named=wanted)
         )
-        own = roles(y, sample_weight, groups)
-        for name in own.target or ():
+        column_roles = roles(y, sample_weight, groups)
+        for name in column_roles.target or ():
             if why := why_text(table, name):
                 cure = (
                     f"open_source(..., schema=pyarrow.schema({{{name!r}: "
@@ -268,7 +270,9 @@ def given(
                     f"with {cure}."
                 )
         of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
-        stream = Stream(table, own, active_engine() if of_dask else current_engine())
+        stream = Stream(
+            table, column_roles, active_engine() if of_dask else current_engine()
+        )
     else:
         beside = y, sample_weight, groups
         names = [name for name in beside if isinstance(name, str)]
@@ -372,8 +376,8 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
     wanted = [Y] if isinstance(Y, str) else Y
     if isinstance(X, Iterator) or (callable(X) and is_streamed(X)):
         # Batches are read once, and both tables from what is kept of them
-        kept = open_source(X)
-        X = partial(_tables_of, kept)
+        source = open_source(X)
+        X = partial(_tables_of, source)
     if is_streamed(X):
         return open_source(X, exclude=wanted), open_source(
             X, columns=[*wanted, *([shared] if shared else [])]

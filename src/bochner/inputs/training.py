@@ -190,11 +190,11 @@ class TrainingRows:
             labels = distinct(self.y)
             number = np.searchsorted(labels, self.y)
             return labels, np.bincount(number, self.weight, len(labels)).astype(float)
-        found = self.summary.classes or {}
-        is_text = any(isinstance(label, str) for label in found)
-        labels = np.array(list(found), dtype=object if is_text else None)
+        label_weights = self.summary.classes or {}
+        is_text = any(isinstance(label, str) for label in label_weights)
+        labels = np.array(list(label_weights), dtype=object if is_text else None)
         order = np.argsort(labels)
-        return labels[order], np.array(list(found.values()), np.float64)[order]
+        return labels[order], np.array(list(label_weights.values()), np.float64)[order]
 
     def with_class_weights(self, factors: NDArray) -> TrainingRows:
         """The rows with weights that are multiplied by those of their classes, which

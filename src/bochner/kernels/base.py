@@ -64,7 +64,8 @@ class Parametrised:
             }
             for name, value in inner.items():
                 params |= {
-                    f"{name}__{key}": own for key, own in value.get_params().items()
+                    f"{name}__{key}": inner_value
+                    for key, inner_value in value.get_params().items()
                 }
         return params
 
@@ -359,9 +360,9 @@ class Product(Pair):
     def terms(self) -> list[Term]:
         """Every term of the left kernel times every term of the right."""
         return [
-            (a * b, left + right)
-            for a, left in self.left.terms()
-            for b, right in self.right.terms()
+            (a * b, left_leaves + right_leaves)
+            for a, left_leaves in self.left.terms()
+            for b, right_leaves in self.right.terms()
         ]
 
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:

@@ -43,20 +43,22 @@ def _all_but_one(work, n_active, x, w):
         work[n_active * _PARTS + _P, t] = 1.0
         work[n_active * _PARTS + _Q, t] = 0.0
     for a in range(n_active):
-        at = (a + _ONE) * _PARTS
-        after = at + _PARTS
+        offset = (a + _ONE) * _PARTS
+        after = offset + _PARTS
         for t in range(_STEP):
-            c, s = work[at + _C, t], x * work[at + _S, t]
-            p, q = work[at + _R, t], work[at + _I, t]
+            c, s = work[offset + _C, t], x * work[offset + _S, t]
+            p, q = work[offset + _R, t], work[offset + _I, t]
             work[after + _R, t] = p * c - q * s
             work[after + _I, t] = p * s + q * c
     for a in range(n_active):
-        at = (n_active - a) * _PARTS
-        before = at - _PARTS
+        offset = (n_active - a) * _PARTS
+        before = offset - _PARTS
         for t in range(_STEP):
-            c, s = work[at + _C, t], x * work[at + _S, t]
-            p, q = work[at + _P, t], work[at + _Q, t]
-            work[at + _SUM, t] += work[at + _R, t] * p - work[at + _I, t] * q
+            c, s = work[offset + _C, t], x * work[offset + _S, t]
+            p, q = work[offset + _P, t], work[offset + _Q, t]
+            work[offset + _SUM, t] += (
+                work[offset + _R, t] * p - work[offset + _I, t] * q
+            )
             work[before + _P, t] = p * c - q * s
             work[before + _Q, t] = p * s + q * c
 
@@ -73,16 +75,16 @@ def _factors(row_angles, background_angles, place, differ, work, active):
             active[count] = j
             count += 1
     for a in range(np.uint64(count)):
-        j, at = active[a], (a + _ONE) * _PARTS
+        j, offset = active[a], (a + _ONE) * _PARTS
         for t in range(_STEP):
             c, s = row_angles[0][i, j, first + t], row_angles[1][i, j, first + t]
             e, f = (
                 background_angles[0][b, j, first + t],
                 background_angles[1][b, j, first + t],
             )
-            work[at + _C, t] = c * e + s * f
-            work[at + _S, t] = s * e - c * f
-            work[at + _SUM, t] = 0.0
+            work[offset + _C, t] = c * e + s * f
+            work[offset + _S, t] = s * e - c * f
+            work[offset + _SUM, t] = 0.0
     return count
 
 
@@ -128,9 +130,13 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
                         ] * (c * e - s * f)
                         work[_R, t] = -2 * turned
                     for a in range(n_active):
-                        at, total = (a + _ONE) * _PARTS, 0.0
+                        offset, total = (a + _ONE) * _PARTS, 0.0
                         for t in range(_STEP):
-                            total += work[_R, t] * work[at + _S, t] * work[at + _SUM, t]
+                            total += (
+                                work[_R, t]
+                                * work[offset + _S, t]
+                                * work[offset + _SUM, t]
+                            )
                         values[i, active[a], k] += total
 
 
@@ -141,16 +147,16 @@ def _all_but_two(work, pairs, n_active, x):
     """
     pair = 0
     for a in range(n_active):
-        at = (a + _ONE) * _PARTS
+        offset = (a + _ONE) * _PARTS
         for t in range(_STEP):
-            work[_P, t] = work[at + _R, t]
-            work[_Q, t] = work[at + _I, t]
+            work[_P, t] = work[offset + _R, t]
+            work[_Q, t] = work[offset + _I, t]
         for b in range(a + _ONE, n_active):
-            at = (b + _ONE) * _PARTS
+            offset = (b + _ONE) * _PARTS
             for t in range(_STEP):
                 p, q = work[_P, t], work[_Q, t]
-                c, s = work[at + _C, t], x * work[at + _S, t]
-                pairs[pair, t] += p * work[at + _P, t] - q * work[at + _Q, t]
+                c, s = work[offset + _C, t], x * work[offset + _S, t]
+                pairs[pair, t] += p * work[offset + _P, t] - q * work[offset + _Q, t]
                 work[_P, t] = p * c - q * s
                 work[_Q, t] = p * s + q * c
             pair += 1
@@ -193,13 +199,13 @@ def add_wave_pairs(row_angles, background_angles, differ, rules, coef, values):
                         work[_R, t] = -4 * turned
                     pair = 0
                     for a in range(n_active):
-                        at = (a + _ONE) * _PARTS
+                        offset = (a + _ONE) * _PARTS
                         for other in range(a + _ONE, n_active):
                             after, total = (other + _ONE) * _PARTS, 0.0
                             for t in range(_STEP):
                                 total += (
                                     work[_R, t]
-                                    * work[at + _S, t]
+                                    * work[offset + _S, t]
                                     * work[after + _S, t]
                                     * pairs[pair, t]
                                 )

@@ -209,12 +209,12 @@ class _Compilations(event.Listener):
         if self.logged and not prints:
             return
         folder = loop.stats.cache_path
-        kept = (
+        cache_note = (
             "not cached, as no folder is writable"
             if folder is None
             else f"cached in {folder}"
         )
-        text = f"Compiling inner loops (once; takes some seconds), {kept}."
+        text = f"Compiling inner loops (once; takes some seconds), {cache_note}."
         if not self.logged:
             self.logged = True
             logging.getLogger("bochner").info(text)

@@ -59,10 +59,10 @@ def descend(
     """
     last = ids.shape[0] - 1
     for p in range(last + 1):
-        own = coef[columns[p, 0] : columns[p, 1]]
+        grid_coefficients = coef[columns[p, 0] : columns[p, 1]]
         # The steps of the grid before stay in one half while the other one is filled.
         slopes, bends, before = sums[p % 2, 0], sums[p % 2, 1], sums[1 - p % 2, 0]
-        for k in range(own.shape[0]):
+        for k in range(grid_coefficients.shape[0]):
             slopes[k] = bends[k] = 0
         if p == 0:
             _sum_rows(ids[p], gradient, curvature, change, slopes, bends)
@@ -78,9 +78,9 @@ def descend(
                 bends,
             )
         value, penalty = values[p], penalties[p]
-        for k in range(own.shape[0]):
-            slope = value * slopes[k] + penalty * own[k]
+        for k in range(grid_coefficients.shape[0]):
+            slope = value * slopes[k] + penalty * grid_coefficients[k]
             step = -rate * slope / (value * value * bends[k] + penalty)
-            own[k] += step
+            grid_coefficients[k] += step
             slopes[k] = value * step
     _change_rows(ids[last], sums[last % 2, 0], change)

@@ -148,7 +148,7 @@ def read_header(file: BinaryIO) -> Header:
     library, checksum, tree = (
         metadata.get(key) for key in ("library_version", "checksum", "tree")
     )
-    own = _read_metadata(metadata.pop("metadata", "{}"))
+    user_metadata = _read_metadata(metadata.pop("metadata", "{}"))
     if (
         len(metadata) != 5
         or not isinstance(library, str)
@@ -161,17 +161,26 @@ def read_header(file: BinaryIO) -> Header:
     _check_size(entries, size - 8 - length)
     nodes = _parse(tree.encode(errors="replace"))
     return Header(
-        head + text, size, written, library, checksum, own, nodes, list(entries)
+        head + text,
+        size,
+        written,
+        library,
+        checksum,
+        user_metadata,
+        nodes,
+        list(entries),
     )
 
 
 def _read_metadata(text: Any) -> dict[str, str]:
-    own = _parse(text.encode(errors="replace")) if isinstance(text, str) else None
-    if not isinstance(own, dict) or not all(
-        isinstance(value, str) for value in own.values()
+    user_metadata = (
+        _parse(text.encode(errors="replace")) if isinstance(text, str) else None
+    )
+    if not isinstance(user_metadata, dict) or not all(
+        isinstance(value, str) for value in user_metadata.values()
     ):
         raise Unreadable("its metadata are malformed")
-    return own
+    return user_metadata
 
 
 def _check_size(entries: dict[str, Any], room: int) -> None:

@@ -424,10 +424,10 @@ def declaration(cls: type) -> Declaration:
     """
     kinds = {}
     for base in reversed(cls.__mro__):
-        known = vars(sys.modules[base.__module__])
+        module_names = vars(sys.modules[base.__module__])
         for name, hint in get_annotations(base).items():
             kinds[name] = (
-                kinds_of(ast.parse(hint, mode="eval").body, known)
+                kinds_of(ast.parse(hint, mode="eval").body, module_names)
                 if isinstance(hint, str)
                 else ()
             )

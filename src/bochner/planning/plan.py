@@ -261,21 +261,23 @@ def table_shape(
         n_rows = sum(map(estimated_rows, files))
         what = f"{len(files):,} CSV file{'s' if len(files) > 1 else ''}"
     else:
-        found = X
+        source = X
         if not isinstance(X, TableSource):
-            found = open_selected(X, wanted, sample=sample)
-        if found.n_rows is None:
+            source = open_selected(X, wanted, sample=sample)
+        if source.n_rows is None:
             raise ValueError(
-                f"{found.what}: the number of rows is not known before they are read, "
+                f"{source.what}: the number of rows is not known before they are read, "
                 "so there is no plan."
             )
-        schema = found.schema
-        n_rows = found.n_rows
-        what = found.what
-        sample = sample or found.sample
+        schema = source.schema
+        n_rows = source.n_rows
+        what = source.what
+        sample = sample or source.sample
     names = None if isinstance(schema, int) else tuple(schema.names)
     left_out = set(names or ()) & {*targets, *exclude}
-    known = isinstance(schema, pa.Schema) and targets and targets[0] in schema.names
+    target_in_schema = (
+        isinstance(schema, pa.Schema) and targets and targets[0] in schema.names
+    )
     return TableShape(
         what,
         n_rows,
@@ -286,7 +288,7 @@ def table_shape(
         sample=sample,
         names=names,
         target=schema.field(targets[0]).type
-        if known and isinstance(schema, pa.Schema)
+        if target_in_schema and isinstance(schema, pa.Schema)
         else None,
     )
 

@@ -77,9 +77,9 @@ def chart(
         draw(ax)
         if ax.axison:
             canvas.finish([ax])
-        for own in figure.axes:
-            own.set_title("", loc="left")
-            _draw_cells(own)
+        for panel in figure.axes:
+            panel.set_title("", loc="left")
+            _draw_cells(panel)
         # Laid out and drawn once, where `savefig` draws twice
         engine: Any = figure.get_layout_engine()
         engine.execute(figure)
@@ -115,15 +115,18 @@ def _inline(svg: str, key: str, title: str) -> Markup:
         return names.setdefault(name, f"{key}{len(names)}")
 
     for node in list(root.iter()):
-        given = {name.rpartition("}")[2]: own for name, own in node.attrib.items()}
-        own = given.pop("id", "")
-        if own and not _is_group(node):
-            given["id"] = short(own)
+        given = {
+            name.rpartition("}")[2]: attribute
+            for name, attribute in node.attrib.items()
+        }
+        attribute = given.pop("id", "")
+        if attribute and not _is_group(node):
+            given["id"] = short(attribute)
         for name in ("href", "clip-path"):
             if name in given:
                 start, _, rest = given[name].partition("#")
-                own = rest.removesuffix(")")
-                given[name] = f"{start}#{short(own)}{rest[len(own) :]}"
+                attribute = rest.removesuffix(")")
+                given[name] = f"{start}#{short(attribute)}{rest[len(attribute) :]}"
         if given.get("transform", "").startswith("rotate(-0 "):
             del given["transform"]
         for name in PLACES & given.keys():

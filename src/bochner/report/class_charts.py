@@ -169,15 +169,17 @@ def calibration(found: Findings) -> dict[str, Any]:
     calibration error.
     """
     predictions = found.predictions
-    known = found.model.classes_
+    class_labels = found.model.classes_
     assert predictions.proba is not None
     display = ReliabilityDisplay.from_predictions(
-        known[predictions.labels], np.clip(predictions.proba, 0, 1), classes=known
+        class_labels[predictions.labels],
+        np.clip(predictions.proba, 0, 1),
+        classes=class_labels,
     )
     (curve,) = display.curves.values()
     event = (
-        f"the class is {cut(known[1], NAME)}"
-        if len(known) == 2
+        f"the class is {cut(class_labels[1], NAME)}"
+        if len(class_labels) == 2
         else "the predicted class is right"
     )
     title = "Reliability of the probabilities"

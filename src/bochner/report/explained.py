@@ -118,15 +118,15 @@ def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
     Intervals by the posterior would take most of the time, and the page shows quartiles
     of the rows.
     """
-    found = model._without_posterior().effects(
+    column_effects = model._without_posterior().effects(
         rows.native,
         columns[:MOST_EFFECTS],
         n_rows=EFFECT_ROWS,
         n_curves=EFFECT_ROWS,
         n_points=EFFECT_POINTS,
     )
-    varying = tuple(one for one in found if len(one.values) > 1)
-    return replace(found, columns=varying) if varying else None
+    varying = tuple(one for one in column_effects if len(one.values) > 1)
+    return replace(column_effects, columns=varying) if varying else None
 
 
 def _told(losses: NDArray) -> list[tuple[str, int]]:
@@ -181,17 +181,22 @@ def _interactions(
     So few factors differ between two rows, with the cube of whose number the time
     grows.
     """
-    some = rows.some(PAIRED_ROWS, 8)
+    explained_rows = rows.some(PAIRED_ROWS, 8)
     others = rows.some(PAIRED_BACKGROUND, 9)
     if len(rows.names) <= MOST_PAIRED_WHOLE:
-        found = model.interactions(some.native, others.native, None)
+        pair_interactions = model.interactions(
+            explained_rows.native, others.native, None
+        )
     else:
-        mixed = [_held_but(rows, held, own, columns) for own in (some, others)]
-        found = model.interactions(*mixed, None)
-    where = np.ix_(range(len(some)), columns, columns)
+        mixed = [
+            _held_but(rows, held, drawn_rows, columns)
+            for drawn_rows in (explained_rows, others)
+        ]
+        pair_interactions = model.interactions(*mixed, None)
+    where = np.ix_(range(len(explained_rows)), columns, columns)
     return replace(
-        found,
-        values=found.values[where],
+        pair_interactions,
+        values=pair_interactions.values[where],
         feature_names=tuple(rows.names[j] for j in columns),
     )
 

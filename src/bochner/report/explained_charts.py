@@ -33,17 +33,19 @@ def importance(found: Findings) -> dict[str, Any] | None:
     """The importance of the columns as bars with 95 % intervals, and what it is
     measured by.
     """
-    own = found.explained.importance
-    if own is None:
+    column_importance = found.explained.importance
+    if column_importance is None:
         return None
-    display = ImportanceDisplay.from_importance(own, max_columns=MOST_BARS)
-    title = f"Importance, {_some(own.names)}"
+    display = ImportanceDisplay.from_importance(
+        column_importance, max_columns=MOST_BARS
+    )
+    title = f"Importance, {_some(column_importance.names)}"
     return {
         "chart": display_chart("importance", title, display),
-        "numbers": own._repr_html_(),
-        "loss": own.loss,
-        "n_rows": own.n_rows,
-        "n_repeats": own.n_repeats,
+        "numbers": column_importance._repr_html_(),
+        "loss": column_importance.loss,
+        "n_rows": column_importance.n_rows,
+        "n_repeats": column_importance.n_repeats,
     }
 
 
@@ -104,11 +106,11 @@ def _steps(found: Findings, whole: Explanation) -> Iterator[tuple[Markup, str]]:
     is predicted.
     """
     predictions = found.predictions
-    for at, (what, i) in enumerate(found.explained.told):
+    for place, (what, i) in enumerate(found.explained.told):
         one = whole
         if whole.values.ndim == 3 and predictions.proba is not None:
             one = whole.of_output(int(predictions.proba[i].argmax()))
-        drawn = WaterfallDisplay.from_explanation(one, at, max_columns=MOST_STEPS)
+        drawn = WaterfallDisplay.from_explanation(one, place, max_columns=MOST_STEPS)
         of = (
             f"Log-odds of {cut(one.output_names[0], CELL)}: "
             if one.unit == "log-odds"
@@ -120,7 +122,7 @@ def _steps(found: Findings, whole: Explanation) -> Iterator[tuple[Markup, str]]:
             f"{total} here."
         )
         title = f"Row {row_number(found, i)}, {what}"
-        yield display_chart(f"steps{at}", title, drawn), note
+        yield display_chart(f"steps{place}", title, drawn), note
 
 
 def row_number(found: Findings, i: int) -> str:
@@ -150,23 +152,25 @@ def _outcome(found: Findings, i: int) -> str:
 
 def interactions(found: Findings) -> dict[str, Any] | None:
     """The strongest pairs as a table, and all pairs of some columns as a matrix."""
-    own = found.explained.interactions
-    if own is None:
+    pair_interactions = found.explained.interactions
+    if pair_interactions is None:
         return None
     pairs = [
         (f"{cut(a)} x {cut(b)}", number(size))
-        for a, b, size in own.top_pairs(MOST_PAIRS)
+        for a, b, size in pair_interactions.top_pairs(MOST_PAIRS)
         if size > 0
     ]
-    head = ("pair of columns", f"mean size, {own.unit}")
+    head = ("pair of columns", f"mean size, {pair_interactions.unit}")
     numbers = table(f"The {len(pairs)} strongest interactions", head, pairs)
-    display = InteractionDisplay.from_interactions(own, max_columns=MOST_PAIRS)
+    display = InteractionDisplay.from_interactions(
+        pair_interactions, max_columns=MOST_PAIRS
+    )
     title = "Interactions of pairs of columns"
     return {
         "table": numbers,
         "chart": display_chart("interactions", title, display, cmap=SHADES),
-        "n_rows": len(own.values),
-        "is_exact": own.is_exact,
+        "n_rows": len(pair_interactions.values),
+        "is_exact": pair_interactions.is_exact,
         "held": row_number(found, found.explained.told[0][1])
         if len(found.rows.names) > MOST_PAIRED_WHOLE
         else None,
@@ -175,13 +179,15 @@ def interactions(found: Findings) -> dict[str, Any] | None:
 
 def effects(found: Findings) -> list[Markup]:
     """Mean predictions against each column, with the middle half of the rows."""
-    own = found.explained.effects
-    if own is None:
+    column_effects = found.explained.effects
+    if column_effects is None:
         return []
     charts = []
-    for k, one in enumerate(own):
+    for k, one in enumerate(column_effects):
         low, high = np.quantile(one.curves, (0.25, 0.75), axis=0)
         drawn = replace(one, low=low, high=high, curves=one.curves[:0])
-        display = EffectDisplay([drawn], own.outputs, own.what, own.kind)
+        display = EffectDisplay(
+            [drawn], column_effects.outputs, column_effects.what, column_effects.kind
+        )
         charts.append(display_chart(f"effect{k}", cut(one.column, CELL), display))
     return charts

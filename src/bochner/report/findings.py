@@ -98,7 +98,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
     place = uniform(drawn.hashes(model), 2)
     evaluates = place < np.partition(place, m)[m]
     held_out, learned = (
-        drawn.take(np.flatnonzero(own)) for own in (evaluates, ~evaluates)
+        drawn.take(np.flatnonzero(row_mask)) for row_mask in (evaluates, ~evaluates)
     )
     note = f"{len(learned):,} of the given rows fit, and {len(held_out):,} evaluate."
     if not len(held_out):
@@ -127,7 +127,7 @@ def _sized_refits(
     """Losses of a model with maps of several sizes; None where it cannot be fitted
     again to so few rows in two of them.
     """
-    found: dict[int, NDArray] = {}
+    losses_by_size: dict[int, NDArray] = {}
     base = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that bins have few rows
@@ -138,16 +138,16 @@ def _sized_refits(
             except (ValueError, MemoryError):  # too small for its kernel, too large
                 continue
             number = _size(again)
-            found[number] = losses
+            losses_by_size[number] = losses
             base = number if factor == 1 else base
-    if len(found) < 2:
+    if len(losses_by_size) < 2:
         return None
-    own = list(found).index(base) if base else len(found) - 1
+    base_place = list(losses_by_size).index(base) if base else len(losses_by_size) - 1
     return Curve(
-        np.array(list(found)),
-        np.array(list(found.values())),
+        np.array(list(losses_by_size)),
+        np.array(list(losses_by_size.values())),
         not is_classifier(model),
-        own,
+        base_place,
     )
 
 

@@ -132,7 +132,7 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     twins = _twins(values)
     described = []
     for j, read in enumerate(read_values):
-        known = [value for value in values[j] if value is not None]
+        present_values = [value for value in values[j] if value is not None]
         is_text = isinstance(read, tuple)
         alone = _alone(encoded[:, sources == j], y, is_class)
         least_leak = LEAK_AREA if is_class else LEAK_SHARE
@@ -140,13 +140,13 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
             Column(
                 name=rows.names[j],
                 kind=encoder.statistic_.kinds[j],
-                missing=1 - len(known) / len(positions),
-                distinct=len(set(map(str, known))),
-                typical=_typical(known),
+                missing=1 - len(present_values) / len(positions),
+                distinct=len(set(map(str, present_values))),
+                typical=_typical(present_values),
                 drift=None if is_text else _drift(read, encoder.statistic_, j),
                 alone=alone,
                 leaks=alone is not None and alone > least_leak,
-                stand_in=_stand_in(known, len(positions)),
+                stand_in=_stand_in(present_values, len(positions)),
                 twin=rows.names[twins[j]] if j in twins else "",
                 unseen=_unseen(encoder, j, *read) if is_text else 0.0,
             )
@@ -265,7 +265,7 @@ def _drift(values: NDArray, trained: TableStatistic, j: int) -> float:
         Number of the column.
     """
     gaps = np.isnan(values[:, 0])
-    known = values[~gaps]
+    present_values = values[~gaps]
     # Shares of gaps
     shares = gaps.mean(), trained.missing[j] / trained.rows
     deviations = [np.sqrt(share * (1 - share)) for share in shares]
@@ -274,7 +274,9 @@ def _drift(values: NDArray, trained: TableStatistic, j: int) -> float:
     start, stop = part_offsets(trained.kinds)[j : j + 2]
     summary = trained.summary.take(slice(start, stop))
     n_trained = trained.rows - trained.missing[j]
-    for k, column in enumerate(known.T if min(len(known), n_trained) > 1 else ()):
+    for k, column in enumerate(
+        present_values.T if min(len(present_values), n_trained) > 1 else ()
+    ):
         spread = np.sqrt(summary.squares[k] / summary.weight[k])
         given = column.mean(), column.std(ddof=1), len(column)
         tests.append(_test(given, (summary.mean[k], spread, n_trained)))

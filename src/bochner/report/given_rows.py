@@ -71,11 +71,11 @@ class Rows:
                 f"A report needs {fewest} rows or more to evaluate the model "
                 f"on, got {n}."
             )
-        known = X.columns if framed else getattr(model, "feature_names_in_", None)
+        names = X.columns if framed else getattr(model, "feature_names_in_", None)
         whole = cls(
             X.tocsr() if sp.issparse(X) else X,
             given,
-            tuple(column_names(known, X.shape[1])),
+            tuple(column_names(names, X.shape[1])),
             np.arange(n),
             n,
         )
@@ -184,18 +184,21 @@ def predict(model: Any, rows: Rows) -> Predictions:
 
 def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
     """Positions of labels among the classes, by value or as text."""
-    known: dict[Any, int] = {}
+    position_by_label: dict[Any, int] = {}
     for k, label in enumerate(classes.tolist()):
-        known[label] = known[str(label)] = k
-    found = [known.get(label, known.get(str(label), -1)) for label in y.tolist()]
+        position_by_label[label] = position_by_label[str(label)] = k
+    positions = [
+        position_by_label.get(label, position_by_label.get(str(label), -1))
+        for label in y.tolist()
+    ]
     if unknown := sorted(
-        {str(label) for label, k in zip(y.tolist(), found, strict=True) if k < 0}
+        {str(label) for label, k in zip(y.tolist(), positions, strict=True) if k < 0}
     ):
         raise ValueError(
             f"y has labels that the model does not know: {unknown[:5]}; leave these "
             "rows out."
         )
-    return np.array(found)
+    return np.array(positions)
 
 
 def as_numbers(y: NDArray) -> NDArray[np.float64]:
@@ -233,8 +236,8 @@ def scores(
             predictions.labels, predicted, predictions.proba, baseline
         )
     y = as_numbers(rows.y)
-    found = summaries.regression(y, predictions.predicted, baseline)
+    regression_scores = summaries.regression(y, predictions.predicted, baseline)
     if getattr(model, "spread_", None) is None:
-        return found
+        return regression_scores
     interval = model.predict_interval(rows.native, coverage=COVERAGE)
-    return found | summaries.intervals(y, interval, COVERAGE)
+    return regression_scores | summaries.intervals(y, interval, COVERAGE)

@@ -164,12 +164,12 @@ def headline(
     if scores[key]["value"] is None:
         return
     within = f" (95 % interval {interval})" if interval else ""
-    known = {
-        name: cells(key, own[key])[0]
-        for name, own in others.items()
-        if own[key]["value"] is not None
+    other_values = {
+        name: cells(key, other_scores[key])[0]
+        for name, other_scores in others.items()
+        if other_scores[key]["value"] is not None
     }
-    beside = "".join(f"; {name} {value}" for name, value in known.items())
+    beside = "".join(f"; {name} {value}" for name, value in other_values.items())
     yield (
         f"{NAMES[key].capitalize()} {value}{where}{within}; baseline "
         f"{baseline}{beside}."
@@ -201,10 +201,10 @@ def beside(origin: Origin) -> Markup | None:
         for key in scores
         if not key.startswith("interval_") and key != "calibration_error"
     ]
-    own = ["this model"]
+    model_row = ["this model"]
     for key in keys:
         value, interval, _ = cells(key, scores[key])
-        own.append(f"{value} ({interval})" if interval else value)
+        model_row.append(f"{value} ({interval})" if interval else value)
     others = [
         (name, *(cells(key, one[key])[0] for key in keys))
         for name, one in origin.others["scores"].items()
@@ -213,7 +213,7 @@ def beside(origin: Origin) -> Markup | None:
     return table(
         "This model and others",
         ("model", *(NAMES[key] for key in keys)),
-        [own, *others, baseline],
+        [model_row, *others, baseline],
     )
 
 
@@ -249,7 +249,9 @@ def limits(found: Findings) -> Iterator[str]:
         key = "log_loss" if "log_loss" in held_out else "rmse"
         least = held_out[key]["value"]
         better = [
-            name for name, own in others["scores"].items() if own[key]["value"] < least
+            name
+            for name, other_scores in others["scores"].items()
+            if other_scores[key]["value"] < least
         ]
         if better:
             yield (
@@ -324,9 +326,9 @@ def data(found: Findings) -> dict[str, Any]:
         )
         for name, one in zip(cut_all(one.name for one in ordered), ordered, strict=True)
     ]
-    some = f"Columns, {len(rows):,} of {len(found.rows.names):,}"
+    caption = f"Columns, {len(rows):,} of {len(found.rows.names):,}"
     return {
-        "table": table(some, head, rows, (0, 1, 4, 7)) if rows else None,
+        "table": table(caption, head, rows, (0, 1, 4, 7)) if rows else None,
         "target": model_charts.target(found),
         "n_trained": found.model.encoder_.statistic_.rows,
         "has_text": any(one.drift is None for one in ordered),

@@ -276,15 +276,15 @@ def judged_event(
     >>> happened.tolist(), probability.tolist()
     ([True, False], [0.6, 0.9])
     """
-    known = np.asarray(labels)
+    true_classes = np.asarray(labels)
     p = np.asarray(proba, np.float64)
-    if p.ndim != 2 or p.shape[1] < 1 or known.shape != p.shape[:1]:
+    if p.ndim != 2 or p.shape[1] < 1 or true_classes.shape != p.shape[:1]:
         raise ValueError(
-            f"labels and proba must be of shapes (n,) and (n, K), got {known.shape} "
-            f"and {p.shape}."
+            "labels and proba must be of shapes (n,) and (n, K), got "
+            f"{true_classes.shape} and {p.shape}."
         )
     top = np.ones(len(p), np.intp) if p.shape[1] == 2 else p.argmax(axis=1)
-    return known == top, p[np.arange(len(p)), top]
+    return true_classes == top, p[np.arange(len(p)), top]
 
 
 def wilson_interval(share: ArrayLike, n: ArrayLike) -> Floats:
@@ -485,10 +485,10 @@ def _ends(y: ArrayLike, interval: ArrayLike) -> tuple[NDArray, NDArray, NDArray]
 
 def _mean(values: ArrayLike, sample_weight: ArrayLike | None) -> float:
     """Of rows, and of the targets of a row."""
-    own = np.asarray(values, np.float64)
+    row_values = np.asarray(values, np.float64)
     return float(
         np.average(
-            own.reshape(len(own), -1).mean(axis=1),
-            weights=checked_weights(sample_weight, len(own)),
+            row_values.reshape(len(row_values), -1).mean(axis=1),
+            weights=checked_weights(sample_weight, len(row_values)),
         )
     )

@@ -105,14 +105,14 @@ def classification(
     """
     n = len(labels)
     right = predicted == labels
-    known = labels >= 0
-    rows = labels[known]
+    is_known_class = labels >= 0
+    rows = labels[is_known_class]
     if baseline is None:
         baseline = np.bincount(rows, minlength=proba.shape[1]) / max(len(rows), 1)
     shares = np.asarray(baseline)
     loss, plain = (
         -np.log(np.maximum(p, np.finfo(float).eps))
-        for p in (proba[known, rows], shares[rows])
+        for p in (proba[is_known_class, rows], shares[rows])
     )
     p = float(right.mean())
     accuracy = _score(
@@ -121,8 +121,8 @@ def classification(
     accuracy["interval"] = wilson_interval(p, n).tolist()
     if group is not None:
         accuracy |= _share_of_groups(right, group)
-    known_group = None if group is None else group[known]
-    given = (proba[known], np.tile(shares, (len(rows), 1)))
+    known_group = None if group is None else group[is_known_class]
+    given = (proba[is_known_class], np.tile(shares, (len(rows), 1)))
     calibration = [_calibration_error(rows, p) if len(rows) else None for p in given]
     return {
         "accuracy": accuracy,

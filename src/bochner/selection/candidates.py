@@ -215,7 +215,7 @@ def fit_fourier(
     shares = np.array(POLICY.shares)
     few = n_trial_features(problem)
     more = max(D // 2, 1)
-    some = trial_rows(race)
+    rows_of_trials = trial_rows(race)
 
     def fit(
         size: float, n_components: int, shares: NDArray, rows: Validator
@@ -233,7 +233,7 @@ def fit_fourier(
         return CandidateResult(kind.name, kind.rank, n_components, trial, of_size)
 
     tried: Tried[float, CandidateResult] = Tried(
-        lambda size: fit(size, few, shares, some)
+        lambda size: fit(size, few, shares, rows_of_trials)
     )
 
     def loss(size: float) -> float:
@@ -507,11 +507,11 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
         race.note_untried({name: why for name in others if name not in fitted})
         yield [LINEAR] if LINEAR.name not in fitted else []
         return
-    for some in (
+    for kinds in (
         [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]
     ):
         fitted = [entry.name for entry in race.entries]
-        reasons = {kind.name: kind.why_not(race, known) for kind in some}
+        reasons = {kind.name: kind.why_not(race, known) for kind in kinds}
         race.note_untried(
             {
                 name: why
@@ -521,7 +521,7 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
         )
         yield [
             kind
-            for kind in some
+            for kind in kinds
             if reasons[kind.name] is None and kind.name not in fitted
         ]
 

@@ -115,21 +115,23 @@ def choose(problem: Problem) -> Choice:
     race = Race(problem)
     space = problem.space
     common_unit = common_unit_kernel(race)
-    known = LearnedMetrics({})
+    learned_metrics = LearnedMetrics({})
     sample = None
     if not problem.is_sparse_and_wide:
         sample = learning_sample(problem.validator.fitted, problem.seed)
         with race.stage("metric"):
             if problem.has_sparse_linear and linear_leads(race, sample):
-                known = replace(known, linear_leads=True)
+                learned_metrics = replace(learned_metrics, linear_leads=True)
             else:
-                known = learn_metrics(race, sample, common_unit)
-    if problem.is_large and (space.features == "binning" or known.bins_lead):
-        model = _without_comparison(race, known)
+                learned_metrics = learn_metrics(race, sample, common_unit)
+    if problem.is_large and (space.features == "binning" or learned_metrics.bins_lead):
+        model = _without_comparison(race, learned_metrics)
     else:
         with race.stage("candidates"):
-            for some in candidates(race, known):
-                race.enter([partial(kind.fit, kind, race, known) for kind in some])
+            for kinds in candidates(race, learned_metrics):
+                race.enter(
+                    [partial(kind.fit, kind, race, learned_metrics) for kind in kinds]
+                )
             # In small trials bins converge too late to lose, and what is as good as a
             # linear model may be better yet
             best = min(race.entries, key=race.loss)
@@ -138,18 +140,20 @@ def choose(problem: Problem) -> Choice:
                 race.enlarge()
         if problem.is_refolded and common_unit is None and problem.has_time:
             with race.stage("folds"):
-                _compare_on_folds(race, known)
+                _compare_on_folds(race, learned_metrics)
         entry, reason = race.decide()
         if sample is not None:
             with race.stage("linear map"):
-                entry = _or_with_map(race, known, sample, entry)
+                entry = _or_with_map(race, learned_metrics, sample, entry)
         report = _with_rows_curve(race, entry, race.report(entry.name, reason))
         if entry.has_bins:
-            model = _iterated(race, known, entry, report)
+            model = _iterated(race, learned_metrics, entry, report)
         else:
             model = _solved_directly(race, entry, report)
     if space.metric == "full":
-        model = replace(model, unmapped=_why_unmapped(problem, model, known.metrics))
+        model = replace(
+            model, unmapped=_why_unmapped(problem, model, learned_metrics.metrics)
+        )
     return Choice(
         model, ValidationOutcome(problem.split, problem.validator.final_losses)
     )
@@ -240,9 +244,9 @@ def _of_fold(
     if "bins" in metrics and known.scaled is not None:
         start = known.scaled.predicted_size(metrics["bins"])
         scaled = search_size(problem, metrics["bins"], start)
-    own = replace(known, metrics=metrics, scaled=scaled)
+    fold_metrics = replace(known, metrics=metrics, scaled=scaled)
     other = Race(problem)
-    other.enter([partial(refit, entry, other, own) for entry in near])
+    other.enter([partial(refit, entry, other, fold_metrics) for entry in near])
     other.enlarge()
     return other
 
@@ -290,8 +294,8 @@ def _iterated(
     largest_weight = race.problem.split.largest_weight
     least = penalty.min()
     weighted = [
-        (weight * least / own, part)
-        for (weight, part), own in zip(maps, penalty, strict=True)
+        (weight * least / map_penalty, part)
+        for (weight, part), map_penalty in zip(maps, penalty, strict=True)
     ]
     report = replace(report, parts=race.parts(maps, penalty))
     return Model(clone(concatenate(weighted)), float(least) * largest_weight, report)
@@ -306,7 +310,9 @@ def _why_unmapped(
         return None
     if problem.sparse:
         return "the rows are sparse"
-    binned = [own for name, own in metrics.items() if name != "fourier"]
+    binned = [
+        learned_metric for name, learned_metric in metrics.items() if name != "fourier"
+    ]
     if not binned or all(part.features.is_dense for part in parts):
         return f"{model.report.chosen} had {model.report.reason}"
     return (

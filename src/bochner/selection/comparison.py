@@ -161,14 +161,18 @@ class Race:
             hopeless = self.better(best.losses, entry.losses, POLICY.hopeless)
             return self.is_usual(entry) or not hopeless
 
-        left = [k for k, one in enumerate(self.entries) if one.larger and may_win(one)]
+        entry_numbers = [
+            k for k, one in enumerate(self.entries) if one.larger and may_win(one)
+        ]
 
         def fit_larger(k: int) -> CandidateResult:
             larger = self.entries[k].larger
             assert larger is not None
             return larger()
 
-        for k, entry in zip(left, in_threads(fit_larger, left), strict=True):
+        for k, entry in zip(
+            entry_numbers, in_threads(fit_larger, entry_numbers), strict=True
+        ):
             self.entries[k] = entry
 
     def is_usual(self, entry: CandidateResult) -> bool:
@@ -239,10 +243,12 @@ class Race:
             return rows.solve(features, around, self.problem.alphas).losses
 
         sizes = [max(n // 4, 1), max(n // 2, 1), n]
-        found = in_threads(losses, sizes)
+        losses_by_size = in_threads(losses, sizes)
         out = validator.weight_out, validator.group_out
-        means, errors = zip(*(mean_and_error(one, *out) for one in found), strict=True)
-        gain, error = mean_and_error(found[1] - found[2], *out)
+        means, errors = zip(
+            *(mean_and_error(one, *out) for one in losses_by_size), strict=True
+        )
+        gain, error = mean_and_error(losses_by_size[1] - losses_by_size[2], *out)
         scale = means[1] if 0 < means[1] < np.inf else np.inf
         return RowsCurve(sizes, list(means), list(errors), gain / scale, error / scale)
 
@@ -321,18 +327,18 @@ class Race:
         """Size and ridge penalty of each of several maps, in words."""
         if len(maps) == 1:
             return []
-        found = []
+        descriptions = []
         for (_, part), penalty in zip(maps, penalties, strict=True):
             (leaf,) = leaves(part)
             size = getattr(leaf.features, size_name(leaf.features) or "")
             kind = "Fourier features" if leaf.features.is_dense else "grids"
             mapped = any(metric.linear_.size for metric in leaf.metrics)
             weighed = penalty * self.problem.split.largest_weight
-            found.append(
+            descriptions.append(
                 f"{size:,} {kind}{' of a linear map' * mapped}, "
                 f"ridge penalty {weighed:.3g}"
             )
-        return found
+        return descriptions
 
     def _candidate(self, one: CandidateResult, best: CandidateResult) -> Candidate:
         """A candidate for the report, and how it compares with the chosen one."""
@@ -358,5 +364,5 @@ class Race:
 
 def _pooled(one: CandidateResult, folds: Sequence[CandidateResult]) -> CandidateResult:
     """A candidate with its losses of the validation rows of several folds."""
-    losses = np.concatenate([own.losses for own in folds])
+    losses = np.concatenate([fold_result.losses for fold_result in folds])
     return replace(one, trial=one.trial._replace(losses=losses))

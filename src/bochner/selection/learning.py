@@ -161,10 +161,10 @@ def learn_metrics(
     metrics = dict(zip(tasks, in_threads(learn, list(tasks.values())), strict=True))
     if "fourier" in metrics and common_unit is None:
         metrics["fourier"] = without_weak_columns(race, metrics["fourier"])
-    known = LearnedMetrics(metrics, common_unit=common_unit)
+    learned_metrics = LearnedMetrics(metrics, common_unit=common_unit)
     if "bins" not in metrics:
-        return known
-    base, fourier = _look(race, known)
+        return learned_metrics
+    base, fourier = _look(race, learned_metrics)
     leads = hopeless = False
     if fourier is not None:
         race.add(fourier)
@@ -208,8 +208,8 @@ def linear_leads(race: Race, sample: LearningRows) -> bool:
     tasks = metric_tasks(problem, sample, None)
     looked = [shortened(tasks[name]) for name in ("bins", "fourier")]
     bins, fourier = in_threads(learn, looked)
-    known = LearnedMetrics({"bins": bins, "fourier": fourier})
-    sized, waves = _look(race, known)
+    learned_metrics = LearnedMetrics({"bins": bins, "fourier": fourier})
+    sized, waves = _look(race, learned_metrics)
     if waves is None:
         return False
     leads = all(

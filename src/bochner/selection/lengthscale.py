@@ -304,13 +304,13 @@ def deviations(X: Any, weight: NDArray) -> NDArray:
     unit = binary_unit(as_dense(sizes).ravel().astype(np.float64))
     if sp.issparse(X):
         scaled = X @ sp.diags_array(1 / unit)
-        found = unit * np.sqrt(
+        column_deviations = unit * np.sqrt(
             np.maximum(share @ scaled.power(2) - (share @ scaled) ** 2, 0.0)
         )
     else:
         scaled = X / unit
-        found = unit * np.sqrt(share @ np.square(scaled - share @ scaled))
-    return np.where(found > LEAST_DEVIATION, found, 0.0)
+        column_deviations = unit * np.sqrt(share @ np.square(scaled - share @ scaled))
+    return np.where(column_deviations > LEAST_DEVIATION, column_deviations, 0.0)
 
 
 class FewRows(NamedTuple):
@@ -478,11 +478,11 @@ def choose_for_few(
             else ways | common
         )
     kernel = "gaussian" if name == "auto" else name
-    found = {
+    searches = {
         way: LengthscaleSearch(rows, kernel, way, lengths, spread, alphas)
         for way, lengths in ways.items()
     }
-    return _decide(found, clock)
+    return _decide(searches, clock)
 
 
 def _distinct(source: ArraySource) -> Block | None:
@@ -528,8 +528,8 @@ def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
         way, power = places[1]
     near = [
         trial
-        for (own, at), trial in tried.items()
-        if own == way and abs(at - power) <= 1
+        for (trial_way, trial_power), trial in tried.items()
+        if trial_way == way and abs(trial_power - power) <= 1
     ]
     log_weights = np.array([trial.log_weights for trial in near])
     weights = np.exp(log_weights - log_weights.max())
@@ -563,8 +563,10 @@ def _cross_chosen(
         np.concatenate([getattr(trial, part) for trial in trials])
         for part in ("log_weights", "losses", "scores")
     )
-    own = (fold == np.arange(POLICY.crossed_folds[0])[:, np.newaxis]) * share
-    best = (log_weights[:, np.newaxis] + len(y) * (losses @ own.T)).argmax(axis=0)
+    fold_shares = (fold == np.arange(POLICY.crossed_folds[0])[:, np.newaxis]) * share
+    best = (log_weights[:, np.newaxis] + len(y) * (losses @ fold_shares.T)).argmax(
+        axis=0
+    )
     return HeldOutPredictions(scores[best[fold], np.arange(len(y))], y, weight)
 
 
@@ -658,9 +660,9 @@ def _report(
         losses = min(
             (trial.best for trial in trials if trial.way == name), key=share.dot
         )
-        found = mean_and_error(losses, weight)
+        loss_and_error = mean_and_error(losses, weight)
         candidates.append(
-            Candidate(name, len(weight), *found, clock.elapsed / len(names))
+            Candidate(name, len(weight), *loss_and_error, clock.elapsed / len(names))
         )
     reason = "the columns are not all numbers"
     if len(names) > 1:

@@ -120,8 +120,10 @@ class _Squares(NamedTuple):
             return
         ends = self.factor * self.S.sum(axis=0, keepdims=True, dtype=K.dtype)
         one = np.ones_like(ends)
-        left = np.concatenate([-2 * self.factor * self.L, ends, one])
-        np.matmul(left.T, np.concatenate([self.X, one, ends])[:, : K.shape[1]], out=K)
+        left_matrix = np.concatenate([-2 * self.factor * self.L, ends, one])
+        np.matmul(
+            left_matrix.T, np.concatenate([self.X, one, ends])[:, : K.shape[1]], out=K
+        )
 
     def weighted(self, W: NDArray) -> NDArray:
         """Sum_ij W_ij (S_im + S_jm - 2 L_im X_jm) of each column m."""
@@ -175,7 +177,7 @@ def diagonal_loss(
         loss, _, log_noise_gradient = _weigh(
             _squares(X), X[:0], X[:0], block.y, space, log_noise
         )
-        own = _squares(X).weighted(space.K)
+        column_sums = _squares(X).weighted(space.K)
     else:
         loose = np.delete(X, binary, axis=0) if len(binary) else X
         flags = _flags(X[binary])
@@ -183,14 +185,14 @@ def diagonal_loss(
         loss, sums, log_noise_gradient = _weigh(
             flags, columns, loose, block.y, space, log_noise
         )
-        own = (
+        column_sums = (
             sums
             if not len(binary)
             else np.insert(
                 sums, binary - np.arange(len(binary)), flags.weighted(space.K)
             )
         )
-    return BlockGradient(loss, -own.astype(np.float64), log_noise_gradient)
+    return BlockGradient(loss, -column_sums.astype(np.float64), log_noise_gradient)
 
 
 def linear_loss(

@@ -103,15 +103,17 @@ class Basis:
         R = np.stack(ranked, axis=1) if ranked else np.empty(values.shape)
         Z = (values - mean) / deviation
         P = (X[:, self.plain] - origin[self.plain]) / self.unit
-        kept = [Z, R] if parts == "both" else [Z]
+        numeric_coordinates = [Z, R] if parts == "both" else [Z]
         self.parts, self.n_pairs = parts, len(self.numeric) if parts == "both" else 0
-        self.points = np.concatenate([*kept, P], axis=1, dtype=np.float32)
-        free = np.arange(len(self.numeric) * len(kept))
+        self.points = np.concatenate(
+            [*numeric_coordinates, P], axis=1, dtype=np.float32
+        )
+        free = np.arange(len(self.numeric) * len(numeric_coordinates))
         _, tied = np.unique(column_groups[self.plain], return_inverse=True)
         self.column_groups = np.concatenate([free, len(free) + tied])
         width = max(len(self.numeric) + len(self.plain), 1)
         self.start = np.full(len(self.column_groups), -0.5 * np.log(width))
-        self.start[: len(free)] -= np.log(len(kept))
+        self.start[: len(free)] -= np.log(len(numeric_coordinates))
 
     def coordinates(self, kernel: str, log_scales: NDArray) -> Metric:
         """Return the metric with these scales; for the L1 distance every numeric
@@ -119,17 +121,17 @@ class Basis:
         """
         s = np.exp(log_scales)
         q = len(self.numeric)
-        own = s[len(s) - len(self.plain) :] / self.unit
+        plain_factors = s[len(s) - len(self.plain) :] / self.unit
         slopes = s[:q] / self.deviation
         factors = (
             np.zeros(q)
             if self.parts == "value"
-            else s[len(s) - len(own) - q : len(s) - len(own)]
+            else s[len(s) - len(plain_factors) - q : len(s) - len(plain_factors)]
         )
         return (
-            self._collapsed(slopes, factors, own)
+            self._collapsed(slopes, factors, plain_factors)
             if kernel == "laplacian"
-            else self._apart(slopes, factors, own)
+            else self._apart(slopes, factors, plain_factors)
         )
 
     def _collapsed(self, slopes: NDArray, factors: NDArray, own: NDArray) -> Metric:
@@ -188,9 +190,11 @@ def _rank_function(x: NDArray) -> tuple[NDArray, NDArray]:
     ranks = (np.cumsum(counts) - counts / 2) / counts.sum()
     if len(values) > POLICY.n_knots:
         space = np.linspace(ranks[0], ranks[-1], POLICY.n_knots)
-        kept = np.unique(np.minimum(np.searchsorted(ranks, space), len(values) - 1))
-        values = values[kept]
-        ranks = ranks[kept]
+        knot_numbers = np.unique(
+            np.minimum(np.searchsorted(ranks, space), len(values) - 1)
+        )
+        values = values[knot_numbers]
+        ranks = ranks[knot_numbers]
     return values, UNIFORM_UNIT * ranks
 
 
@@ -352,11 +356,11 @@ class MinibatchSampler:
         validates[self.rng.choice(n_units, n_validating, replace=False)] = True
         sides = []
         for side, size in ((False, n_fit), (True, self.size - n_fit)):
-            own = chosen[validates[self.together[chosen]] == side][:size]
-            if len(own) < size:
+            side_rows = chosen[validates[self.together[chosen]] == side][:size]
+            if len(side_rows) < size:
                 others = np.flatnonzero(validates[self.together] == side)
-                others = others[~np.isin(others, own)]
-                missing = size - len(own)
+                others = others[~np.isin(others, side_rows)]
+                missing = size - len(side_rows)
                 twice = missing > len(others)
                 pool = (
                     np.flatnonzero(validates[self.together] == side)
@@ -364,8 +368,8 @@ class MinibatchSampler:
                     else others
                 )
                 more = self.rng.choice(pool, missing, replace=twice)
-                own = np.concatenate([own, more])
-            sides.append(own)
+                side_rows = np.concatenate([side_rows, more])
+            sides.append(side_rows)
         return np.concatenate(sides)
 
     def _random(self, size: int) -> NDArray:
@@ -586,12 +590,15 @@ def learn_scales(
         block, varies = blocks.draw(kinds[q], np.exp(log_scales)).varying()
         gradient = np.zeros_like(x)
         if len(varies):
-            own = diagonal_loss(
+            block_gradient = diagonal_loss(
                 kernel, block, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q]
             )
-            np.add.at(gradient, column_groups[varies], own.metric)
-            gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
-            steps.note(own.loss)
+            np.add.at(gradient, column_groups[varies], block_gradient.metric)
+            gradient[G + q], gradient[G + Q + q] = (
+                block_gradient.metric.sum(),
+                block_gradient.log_noise,
+            )
+            steps.note(block_gradient.loss)
         adam.step(gradient, steps.left)
     return adam.mean[column_groups], adam.mean[G : G + Q]
 
@@ -629,11 +636,14 @@ def learn_map(
         A = entries.x.reshape(q, q)
         size = float(np.exp(free.x[k]))
         noise = free.x[Q + k]
-        own = linear_loss(kernel, block, blocks.space, A, size, noise)
-        steps.note(own.loss)
-        entries.step(own.metric[:-1], steps.left)
+        block_gradient = linear_loss(kernel, block, blocks.space, A, size, noise)
+        steps.note(block_gradient.loss)
+        entries.step(block_gradient.metric[:-1], steps.left)
         gradient = np.zeros(2 * Q)
-        gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise
+        gradient[k], gradient[Q + k] = (
+            block_gradient.metric[-1],
+            block_gradient.log_noise,
+        )
         free.step(gradient, steps.left)
     return entries.mean.reshape(q, q), free.mean[:Q]
 
@@ -783,17 +793,17 @@ def learn_principal(
     values, vectors = np.linalg.eigh(
         gram(X, np.empty((X.shape[1], X.shape[1]))) / len(X)
     )
-    kept = np.flatnonzero(values > values[-1] * POLICY.smallest_variance)[::-1][
+    components = np.flatnonzero(values > values[-1] * POLICY.smallest_variance)[::-1][
         : POLICY.principal
     ]
-    linear = vectors[:, kept].T * (values[kept] ** -0.25)[:, np.newaxis]
+    linear = vectors[:, components].T * (values[components] ** -0.25)[:, np.newaxis]
     U = product(X, linear.T).astype(np.float32)
-    start = np.full(len(kept), -0.5 * np.log(np.sqrt(values[kept]).sum()))
+    start = np.full(len(components), -0.5 * np.log(np.sqrt(values[components]).sum()))
     log_scales, sizes = learn_scales(
         "gaussian",
         MinibatchSampler(U, sample.y, plan, seed, together=sample.together),
         start,
-        np.arange(len(kept)),
+        np.arange(len(components)),
     )
     columns = np.arange(X.shape[1])
     metric = Metric(

@@ -293,5 +293,5 @@ def prepare(
         rows.fit.splits,
         rows.out.group,
     )
-    own = column_groups, column_units, space, budget, seed, entries
-    return Problem(rows, validator, *own) if validator.y.any() else None
+    remaining_arguments = column_groups, column_units, space, budget, seed, entries
+    return Problem(rows, validator, *remaining_arguments) if validator.y.any() else None

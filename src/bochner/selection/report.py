@@ -210,29 +210,29 @@ class Report:
     @property
     def guesses(self) -> list[str]:
         """What the fit took columns for, and how to say otherwise: a sentence each."""
-        found = list[str]()
+        sentences = list[str]()
         if self.left_out:
-            found.append(
+            sentences.append(
                 f"Left out: {', '.join(self.left_out)}; mean targets of their levels "
                 "differ by no more than chance."
             )
         if self.written:
             read = ", ".join(f"{name} ({kind})" for name, kind in self.written.items())
-            found.append(
+            sentences.append(
                 f"Read from text: {read}; text_features= (--text in the command) names "
                 "columns that stay text."
             )
         if not self.codes:
-            return found
+            return sentences
         names = ", ".join(
-            f"{name} ({', '.join(f'{code:g}' for code in own)})"
-            for name, own in self.codes.items()
+            f"{name} ({', '.join(f'{code:g}' for code in column_codes)})"
+            for name, column_codes in self.codes.items()
         )
         cure = (
             "numeric_features= (--numeric in the command) names columns that are "
             "quantities"
         )
-        return [*found, f"Taken for codes of categories: {names}; {cure}."]
+        return [*sentences, f"Taken for codes of categories: {names}; {cure}."]
 
     def __str__(self) -> str:
         told = [f"{self.chosen}: {self.reason}."] if self.chosen else []

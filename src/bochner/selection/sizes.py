@@ -138,16 +138,18 @@ def without_weak_columns(race: Race, learned: LearnedMetric) -> LearnedMetric:
         shares = np.array(POLICY.shares)
         return rows.average(rows.solve(features, shares, problem.alphas).losses)
 
-    found = [metric]
+    metrics = [metric]
     for share in POLICY.weak_shares:
         weak = order[np.cumsum(relevance[order]) <= share]
         is_kept = ~np.isin(problem.column_groups[metric.source_], weak)
-        if 0 < is_kept.sum() < len(found[-1].source_):
-            kept = metric.rescaled(is_kept.astype(np.float64))
-            found.append(with_relevance(kept, as_dense(rows.X), problem.seed))
-    if len(found) == 1:
+        if 0 < is_kept.sum() < len(metrics[-1].source_):
+            reduced_metric = metric.rescaled(is_kept.astype(np.float64))
+            metrics.append(
+                with_relevance(reduced_metric, as_dense(rows.X), problem.seed)
+            )
+    if len(metrics) == 1:
         return learned
-    return learned._replace(metric=min(found, key=loss))
+    return learned._replace(metric=min(metrics, key=loss))
 
 
 def try_bins(
@@ -186,10 +188,10 @@ def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
     """
     maps: Maps = []
     for i, part in enumerate(parts):
-        own = max(n_grids // len(parts) + (i < n_grids % len(parts)), 1)
+        n_part_grids = max(n_grids // len(parts) + (i < n_grids % len(parts)), 1)
         kernel = Laplacian(2.0**-part.size)
         bins = BinningFeatures(
-            kernel, own, column_share=part.column_share, random_state=seed + i
+            kernel, n_part_grids, column_share=part.column_share, random_state=seed + i
         )
         maps.append((1 / len(parts), MetricFeatures(part.learned.metric, bins)))
     return maps

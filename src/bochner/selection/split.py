@@ -139,7 +139,7 @@ def split(
     rows, leads = rows.merged(first_duplicate)
     counted = rows.weights > 0
     fit, out = rows.parts(Fold(held_out[leads], fitted[leads] & counted))
-    found = Split(
+    first_split = Split(
         held_out,
         first_duplicate,
         fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed)),
@@ -149,11 +149,11 @@ def split(
         largest,
     )
     if np.count_nonzero(counted) > POLICY.refolded_rows:
-        return found
+        return first_split
     if source.splits is None:
         fifth = (POLICY.n_folds * uniform(hashes, seed)).astype(np.intp)[leads]
         fifths = [fifth == k for k in range(POLICY.n_folds)]
-        folds = [Fold(own & counted, ~own & counted) for own in fifths]
+        folds = [Fold(in_fifth & counted, ~in_fifth & counted) for in_fifth in fifths]
     else:
         folds = [Fold(fold.held_out[leads], fold.fitted[leads]) for fold in folds]
-    return replace(found, rows=rows, folds=folds)
+    return replace(first_split, rows=rows, folds=folds)

@@ -396,14 +396,14 @@ class Validator:
             (k for k, (gain, noise) in enumerate(gains) if gain <= clear * noise), best
         )
         n_iter = max(int(trace.n_iter[k]), 1)
-        found = (
+        result_fields = (
             trace.losses[k],
             penalties[k],
             n_iter,
             trace.predicted[k].T,
             clock.elapsed,
         )
-        return ValidationResult(*found, n_rows=self.n_rows)
+        return ValidationResult(*result_fields, n_rows=self.n_rows)
 
     def solve(
         self, features: FeatureMap, shares: NDArray, alphas: NDArray | None
@@ -424,7 +424,7 @@ class Validator:
         for alpha in shares * trace if alphas is None else alphas:
             coef, intercept = factor.solve(alpha)
             predicted = rows.predict(coef, intercept)
-            found = (
+            result_fields = (
                 self.losses(predicted.T),
                 np.array([alpha]),
                 0,
@@ -433,7 +433,7 @@ class Validator:
                 float(alpha / trace),
                 coef,
             )
-            trials.append(ValidationResult(*found, self.n_rows))
+            trials.append(ValidationResult(*result_fields, self.n_rows))
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
 
@@ -694,13 +694,13 @@ class HeldOut:
                 return budget.is_over or (settled and trace.has_settled(coef, n_iter))
 
             columns = np.tile(penalty, (len(trace.rhs), 1))
-            found = self.ridge.solve(
+            solution = self.ridge.solve(
                 trace.equations, columns, tol, POLICY.most_iterations, visit=visit
             )
-            coefs.append(found.coef)
-            offsets.append(trace.equations.intercept(found.coef))
-            predicted.append(trace.predict(found.coef)[0])
-            errors.append(max(found.error, tol))
+            coefs.append(solution.coef)
+            offsets.append(trace.equations.intercept(solution.coef))
+            predicted.append(trace.predict(solution.coef)[0])
+            errors.append(max(solution.error, tol))
         ends = (coefs, offsets)
         error = max(errors) if settled else tol
         return HeldOutRun(
@@ -710,12 +710,14 @@ class HeldOut:
     def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
         """Those of all folds together, given with shape (K, n) for each."""
         parts = [
-            (own.T, y, weight)
-            for own, (_, y, weight) in zip(predicted, self._rows, strict=True)
+            (fold_array.T, y, weight)
+            for fold_array, (_, y, weight) in zip(predicted, self._rows, strict=True)
         ]
         F, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         numbers = [np.flatnonzero(fold.held_out) for fold in self.folds]
-        fold = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers])
+        fold = np.repeat(
+            np.arange(len(numbers)), [len(fold_array) for fold_array in numbers]
+        )
         source = self.ridge.design.source.take(np.concatenate(numbers))
         X, _, fitted = source.whole()
         left_out = LeftOut(X, fitted, fold)
@@ -734,8 +736,8 @@ def sets_held_out(
     weights = source.weights
     is_few = source.n_counted <= POLICY.folded_rows
     if source.splits is not None:
-        own = source.splits.folds(weights)
-        return own if given is None and is_few else own[:1]
+        split_folds = source.splits.folds(weights)
+        return split_folds if given is None and is_few else split_folds[:1]
     if given is not None:
         masks = [given]
     elif is_few:
@@ -786,8 +788,8 @@ def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray
         features.squares(weight_of_rows[np.newaxis], squared, binned)
     trace = sum(
         squared[0, a:b].sum()
-        for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False)
-        if own
+        for a, b, is_binned in zip(ridge.edges, ridge.edges[1:], binned, strict=False)
+        if is_binned
     )
     distinct = len(
         np.unique(ridge.design.row_hashes[np.flatnonzero(ridge.design.source.weights)])

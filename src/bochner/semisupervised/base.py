@@ -137,11 +137,11 @@ def of_all_rows(graph: Graph, smooth: Smooth) -> Floats | None:
     """
     if graph.features is None:
         return None
-    found = np.concatenate(
+    function_values = np.concatenate(
         [np.asarray(Z @ coefficients(graph, smooth)) for Z in graph.features]
     )
-    found[graph.number] += smooth.own * (graph.given - smooth.origin)
-    return found
+    function_values[graph.number] += smooth.own * (graph.given - smooth.origin)
+    return function_values
 
 
 def coefficients(graph: Graph, smooth: Smooth) -> Floats:
@@ -153,14 +153,14 @@ def labelled(y: NDArray) -> NDArray[np.bool_]:
     """Which labels there are: all but the number -1, None and NaN; shape (n,)."""
     if y.dtype.kind in "iuf":
         return ~(missing_targets(y) | (y == UNLABELLED))
-    known = ~missing_targets(y)
+    is_labelled = ~missing_targets(y)
     if y.dtype == object:
         is_mark = (
             isinstance(label, int | float | np.number) and label == UNLABELLED
             for label in y
         )
-        known &= ~np.fromiter(is_mark, bool, len(y))
-    return known
+        is_labelled &= ~np.fromiter(is_mark, bool, len(y))
+    return is_labelled
 
 
 def plain(labels: NDArray) -> NDArray:
@@ -200,12 +200,12 @@ class Memberships:
 
     def __call__(self, y: NDArray) -> Floats:
         """Memberships of some rows, shape (b, K)."""
-        found = np.zeros((len(y), len(self.classes)))
-        known = np.flatnonzero(labelled(y))
-        labels = plain(y[known])
+        memberships = np.zeros((len(y), len(self.classes)))
+        labelled_rows = np.flatnonzero(labelled(y))
+        labels = plain(y[labelled_rows])
         if len(labels):
-            found[known, np.searchsorted(self.classes, labels)] = 1.0
-        return found
+            memberships[labelled_rows, np.searchsorted(self.classes, labels)] = 1.0
+        return memberships
 
 
 def measured(y: NDArray) -> Floats:
@@ -213,8 +213,8 @@ def measured(y: NDArray) -> Floats:
     them is missing.
     """
     values = y.reshape(len(y), -1).astype(np.float64)
-    known = np.isfinite(values).all(axis=1, keepdims=True)
-    return np.hstack([np.where(known, values, 0.0), known])
+    is_complete = np.isfinite(values).all(axis=1, keepdims=True)
+    return np.hstack([np.where(is_complete, values, 0.0), is_complete])
 
 
 def checked_marks(y: Any, estimator: Any, mark: str) -> NDArray:
@@ -225,11 +225,11 @@ def checked_marks(y: Any, estimator: Any, mark: str) -> NDArray:
             "is None."
         )
     y = values_of(y)
-    found = np.asarray(y)
-    if not hasattr(y, "dtype") and found.dtype.kind in "US":
+    targets = np.asarray(y)
+    if not hasattr(y, "dtype") and targets.dtype.kind in "US":
         # Of text beside marks that are none NumPy would make text
-        found = np.asarray(y, dtype=object)
-    y = found
+        targets = np.asarray(y, dtype=object)
+    y = targets
     if y.dtype.kind not in "biufUSO":
         raise ValueError(
             f"Targets must be numbers, text or booleans, with {mark} in rows without "

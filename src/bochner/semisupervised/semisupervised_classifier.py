@@ -202,10 +202,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         y = column_or_1d(checked_marks(y, self, "-1"), warn=True)
         check_consistent_length(X, y)
         refuse_infinite_target(y)
-        known = y[labelled(y)]
-        refuse_mixed(known)
-        if len(known):
-            check_classification_targets(plain(known))
+        labels = y[labelled(y)]
+        refuse_mixed(labels)
+        if len(labels):
+            check_classification_targets(plain(labels))
         return y
 
     def _targets_of(self, seen: Any) -> Memberships:
@@ -214,10 +214,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         if isinstance(seen, TableSummary):
             values = np.empty(len(seen.classes or ()), object)
             values[:] = list(seen.classes or ())
-        known = labelled(values)
-        self.classes_ = np.unique(plain(values[known]))
+        is_labelled = labelled(values)
+        self.classes_ = np.unique(plain(values[is_labelled]))
         if (
-            not known.all()
+            not is_labelled.all()
             and self.classes_.dtype.kind == "f"
             and not (self.classes_ % 1).any()
         ):
@@ -242,7 +242,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         if (
             len(self.classes_) == 1
             and self.classes_.dtype.kind in "if"
-            and not known.all()
+            and not is_labelled.all()
         ):
             warn(
                 f"All labels are {self.classes_[0]}, for -1 marks rows without one. "
@@ -282,7 +282,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         """The function by which labels left out are told best, and the slope of its
         probabilities.
         """
-        found = []
+        candidates = []
         for way in ways:
             smooth = way.fit(graph)
             size = graph.deviation(smooth.v) or 1.0
@@ -297,8 +297,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
                 logs = (members * log_softmax(slope * out, axis=1)).sum(axis=1)
                 loss = float(-np.average(logs, weights=graph.weight))
             smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
-            found.append((loss, way, (smooth, slope)))
-        smooth, self.slope_ = self._best(found)
+            candidates.append((loss, way, (smooth, slope)))
+        smooth, self.slope_ = self._best(candidates)
         return smooth
 
     def _probabilities(self, scores: NDArray) -> Floats:

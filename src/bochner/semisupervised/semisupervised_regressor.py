@@ -141,8 +141,10 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
             )
         )
         smooth = self._chosen(graph)
-        found = of_all_rows(graph, smooth)
-        self.transduction_ = None if found is None else self._numbers(found)
+        function_values = of_all_rows(graph, smooth)
+        self.transduction_ = (
+            None if function_values is None else self._numbers(function_values)
+        )
         self.feature_weights_ = coefficients(graph, smooth)
         return self
 
@@ -178,7 +180,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
 
     def _chosen(self, graph: Graph) -> Smooth:
         """The function by which targets left out are told best."""
-        found = []
+        candidates = []
         for way in self._candidates(flows=False):
             smooth = way.fit(graph)
             out = (
@@ -190,8 +192,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
             if out is not None:
                 errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2
                 loss = float(np.average(errors.mean(axis=1), weights=graph.weight))
-            found.append((loss, way, smooth))
-        smooth = self._best(found)
+            candidates.append((loss, way, smooth))
+        smooth = self._best(candidates)
         return smooth
 
     def _numbers(self, found: NDArray) -> Floats:

@@ -39,14 +39,14 @@ class LabelledSums(GraphSums):
 
     def add_features(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
         """Add the next rows, of features Z; a row without a target has zeros alone."""
-        known = np.flatnonzero(targets.any(axis=1) & (weight > 0))
-        if len(known):
+        labelled_rows = np.flatnonzero(targets.any(axis=1) & (weight > 0))
+        if len(labelled_rows):
             self.labelled.append(
                 (
-                    Z[known].astype(np.float64),
-                    targets[known],
-                    weight[known],
-                    self.n_rows + known,
+                    Z[labelled_rows].astype(np.float64),
+                    targets[labelled_rows],
+                    weight[labelled_rows],
+                    self.n_rows + labelled_rows,
                 )
             )
         super().add_features(Z, targets, weight)
@@ -172,8 +172,10 @@ class Graph(AnchorGraph):
             Their v.
         """
         values, vectors = self.eigenvectors(count)
-        kept = values > LEAST_EIGENVALUE
-        return values[kept], vectors[:, kept] * np.sqrt(self.total / values[kept])
+        is_positive = values > LEAST_EIGENVALUE
+        return values[is_positive], vectors[:, is_positive] * np.sqrt(
+            self.total / values[is_positive]
+        )
 
 
 def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> Floats:
@@ -253,8 +255,8 @@ class Spreading:
     def fit(self, graph: Graph) -> Smooth:
         """The function of the targets of a graph."""
         v = self.alpha * graph.spread(self.alpha, graph.back)
-        own, _, pairs = _influence(graph, self.alpha)
-        return Smooth(v, 1.0, own, shrinks=False, influences=pairs)
+        influence, _, pairs = _influence(graph, self.alpha)
+        return Smooth(v, 1.0, influence, shrinks=False, influences=pairs)
 
 
 @dataclass(frozen=True)
@@ -303,11 +305,11 @@ class SmoothRidge:
         ) + self.penalty * weight.sum() * np.diag(roughness)
         inverse = np.linalg.inv(system)
         c = inverse @ (B.T @ (graph.targets * weight[:, np.newaxis]))
-        own = weight * np.einsum("ij,jk,ik->i", B, inverse, B)
+        influence = weight * np.einsum("ij,jk,ik->i", B, inverse, B)
         pairs = None
         if graph.group is not None and len(weight) <= MOST_INFLUENCES:
             pairs = B @ inverse @ B.T * weight
-        return Smooth(V @ c, 0.0, own, shrinks=True, influences=pairs)
+        return Smooth(V @ c, 0.0, influence, shrinks=True, influences=pairs)
 
 
 Smoother = Spreading | Poisson | SmoothRidge
@@ -322,10 +324,10 @@ def _influence(
     rows = graph.labelled
     if rows.shape[0] > MOST_INFLUENCES:
         return None, None, None
-    found = alpha * graph.spread(alpha, rows.T.toarray())
-    own: Floats = np.ravel(rows.multiply(found.T).sum(axis=1))
-    pairs = None if graph.group is None else (rows @ found) * graph.weight
-    return graph.weight * own, rows @ (found @ graph.weight), pairs
+    derivatives = alpha * graph.spread(alpha, rows.T.toarray())
+    influence: Floats = np.ravel(rows.multiply(derivatives.T).sum(axis=1))
+    pairs = None if graph.group is None else (rows @ derivatives) * graph.weight
+    return graph.weight * influence, rows @ (derivatives @ graph.weight), pairs
 
 
 def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
@@ -348,15 +350,15 @@ def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
     e = targets - smooth.origin
     if smooth.shrinks:
         return (f - h * e) / np.maximum(1 - h, 1e-6)
-    found = f - h * e
+    left_out_values = f - h * e
     if smooth.reach is not None:
         weight = graph.weight[:, np.newaxis]
         rest = smooth.reach[:, np.newaxis] - h
         others = weight.sum() - weight
-        found += (
+        left_out_values += (
             np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * rest
         )
-    return found
+    return left_out_values
 
 
 def _groups_left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
@@ -371,19 +373,21 @@ def _groups_left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats |
     f = graph.labelled @ smooth.v
     e = targets - smooth.origin
     weight = graph.weight
-    found = np.empty_like(e)
+    left_out_values = np.empty_like(e)
     for k in np.unique(graph.group):
-        own = np.flatnonzero(graph.group == k)
-        block = H[np.ix_(own, own)]
+        group_rows = np.flatnonzero(graph.group == k)
+        block = H[np.ix_(group_rows, group_rows)]
         if smooth.shrinks:
-            left = np.eye(len(own)) - block
-            errors = np.linalg.lstsq(left, targets[own] - f[own], rcond=1e-9)[0]
-            found[own] = targets[own] - errors
+            residual_matrix = np.eye(len(group_rows)) - block
+            errors = np.linalg.lstsq(
+                residual_matrix, targets[group_rows] - f[group_rows], rcond=1e-9
+            )[0]
+            left_out_values[group_rows] = targets[group_rows] - errors
             continue
-        found[own] = f[own] - block @ e[own]
-        others = weight.sum() - weight[own].sum()
+        left_out_values[group_rows] = f[group_rows] - block @ e[group_rows]
+        others = weight.sum() - weight[group_rows].sum()
         if smooth.reach is not None and others > 0:
-            moved = (weight[own] @ e[own]) / others
-            rest = smooth.reach[own] - block.sum(axis=1)
-            found[own] += np.outer(rest, moved)
-    return found
+            moved = (weight[group_rows] @ e[group_rows]) / others
+            rest = smooth.reach[group_rows] - block.sum(axis=1)
+            left_out_values[group_rows] += np.outer(rest, moved)
+    return left_out_values

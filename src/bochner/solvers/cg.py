@@ -147,7 +147,7 @@ def conjugate_gradients(
     q = np.empty_like(rhs)
     z = np.empty_like(rhs)
     size = dots(rhs, rhs)
-    left = dots(r, r)
+    squared_residual = dots(r, r)
     error = 1.0 if size.any() else 0.0
     step = progress.steps
     while error > tol:
@@ -158,11 +158,11 @@ def conjugate_gradients(
         penalised = update_direction(p, z, ratio, penalty, q)
         step = progress.step(penalised + operator(p, q))
         add_scaled(x, p, step)
-        left = add_scaled(r, q, -step)
+        squared_residual = add_scaled(r, q, -step)
         if visit(x, progress.n_iter) or not step.any():
             break
     n_iter = progress.n_iter
-    residual = float(np.sqrt(_quotient(left, size)).max())
+    residual = float(np.sqrt(_quotient(squared_residual, size)).max())
     if n_iter:
         error = progress.error(tol) if step.any() else min(error, residual)
     if 0 < tol < CHECKED and n_iter:
@@ -183,8 +183,8 @@ def _begin(
         return np.zeros_like(rhs), rhs.copy(), _Progress(system.precondition.least)
     V = V.astype(rhs.dtype)
     residual = rhs - _product(system, V)
-    known = dots(V, rhs + residual)
-    return V, residual, _Progress(system.precondition.least, known)
+    squared_start_norm = dots(V, rhs + residual)
+    return V, residual, _Progress(system.precondition.least, squared_start_norm)
 
 
 def _product(system: System, V: NDArray) -> NDArray:

@@ -227,11 +227,11 @@ def thresholds_of(
         weight = weights_by_group(weight, group)
         n = float(len(np.unique(group[counted])))
     shares = members[counted] * weight[counted, np.newaxis]
-    own = shares > 0
+    is_member = shares > 0
     scores, where = np.unique(
-        mass_before(probabilities[counted])[own], return_inverse=True
+        mass_before(probabilities[counted])[is_member], return_inverse=True
     )
-    total = np.cumsum(np.bincount(where, shares[own], len(scores)))
+    total = np.cumsum(np.bincount(where, shares[is_member], len(scores)))
     return (
         np.stack([scores, total / total[-1] * (n / (n + 1))]) if n else np.empty((2, 0))
     )

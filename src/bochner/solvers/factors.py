@@ -87,8 +87,10 @@ class Factor(ABC):
         """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over
         the outputs, shape (A,).
         """
-        left = np.maximum(1 - self.degrees_of_freedom(alphas) / self.n_rows, 1e-9)
-        return self.residual(alphas).sum(axis=1) / self.weight / left**2
+        residual_share = np.maximum(
+            1 - self.degrees_of_freedom(alphas) / self.n_rows, 1e-9
+        )
+        return self.residual(alphas).sum(axis=1) / self.weight / residual_share**2
 
 
 class FeatureFactor(Factor):
@@ -530,11 +532,11 @@ class DualLeaveOneOut(LeaveOneOut):
         weight : array of shape (m,)
         """
         alphas = np.array([alpha])
-        left = self.factor.left(alphas)
-        whole = self.factor.leave_one_out(alphas, left=left)[0][number]
+        residual_share = self.factor.left(alphas)
+        whole = self.factor.leave_one_out(alphas, left=residual_share)[0][number]
         share = weight / self.factor.row_weight[number]
         return errors_of_parts(
-            whole, alpha * left[0][number], y - self.y[number], share
+            whole, alpha * residual_share[0][number], y - self.y[number], share
         )
 
 

@@ -147,9 +147,9 @@ class IterativeRidge:
         weight; features are shared.
         """
         source = self.design.source
-        X, _, own = self._sample(CENTRED)
-        part.fit_sample(X, own)
-        centres = [*self.centres, *part.centres(X, own)]
+        X, _, row_weights = self._sample(CENTRED)
+        part.fit_sample(X, row_weights)
+        centres = [*self.centres, *part.centres(X, row_weights)]
         others = list[Stored]()
         first = 0
         for block in self.blocks:
@@ -365,10 +365,12 @@ class IterativeRidge:
             n_iter = n_iter + step.n_iter
             if error <= tol:
                 break
-        left = np.linalg.norm(residual, axis=1) / np.maximum(
+        relative_residual = np.linalg.norm(residual, axis=1) / np.maximum(
             np.linalg.norm(exact.rhs, axis=1), 1e-300
         )
-        return exact, Solution(coef, n_iter, float(left.max()), error, error <= tol)
+        return exact, Solution(
+            coef, n_iter, float(relative_residual.max()), error, error <= tol
+        )
 
     def _preconditioner(
         self, equations: NormalEquations, penalty: NDArray
@@ -427,15 +429,15 @@ class IterativeRidge:
             leverage + EVEN_SHARE * np.average(leverage, weights=weights)
         )
         rows, factors = draw_rows(score, LEVERAGE_ROWS * len(V[0]), rng)
-        own = weights_of(weights, rows) * (1.0 if factors is None else factors)
+        row_weights = weights_of(weights, rows) * (1.0 if factors is None else factors)
         Z = dense.rows(
             self.design.source.take(rows)
             .whole()[0]
             .astype(self.design.dtype, copy=False)
         )
-        own = own / own.sum()
-        Z -= (own @ Z).astype(Z.dtype)
-        Z *= (scale * np.sqrt(own))[:, np.newaxis].astype(Z.dtype)
+        row_weights = row_weights / row_weights.sum()
+        Z -= (row_weights @ Z).astype(Z.dtype)
+        Z *= (scale * np.sqrt(row_weights))[:, np.newaxis].astype(Z.dtype)
         self._samples = [LeverageGram(Z)]
 
     def _features_of_sample(

@@ -135,13 +135,13 @@ def solve_exact(
         return ExactSolution(coef, intercept + mean, influence=influence)
     v = solved[:, -1]
     diagonal = _inverse_diagonal(lower, scored)
-    left = np.maximum(
+    residual_share = np.maximum(
         diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal
     )  # of a row alone nothing is left
-    errors = coef[scored] / left[:, np.newaxis]
-    left = np.minimum(ridge[scored] * left, 1.0)
+    errors = coef[scored] / residual_share[:, np.newaxis]
+    residual_share = np.minimum(ridge[scored] * residual_share, 1.0)
     return ExactSolution(
-        coef, intercept + mean, errors=errors, left=left, influence=influence
+        coef, intercept + mean, errors=errors, left=residual_share, influence=influence
     )
 
 
@@ -157,8 +157,8 @@ def _influence(
     inverse = solve_cholesky(lower, unit)
     least = 1e-12 * inverse[rows, number]
     inverse -= np.outer(v, v[rows]) / v.sum()
-    own = np.maximum(inverse[rows, number], least)
-    return inverse.T, v[rows] / v.sum(), coef[rows] / own[:, np.newaxis]
+    projected_diagonal = np.maximum(inverse[rows, number], least)
+    return inverse.T, v[rows] / v.sum(), coef[rows] / projected_diagonal[:, np.newaxis]
 
 
 def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:

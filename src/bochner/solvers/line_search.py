@@ -65,8 +65,8 @@ def coarser_minimum(
     Of points that are as good within the noise the lowest is taken; zero where the
     losses do not bend.
     """
-    below, at, above = losses
-    bend = (below - 2 * at + above) / 2
+    below, middle, above = losses
+    bend = (below - 2 * middle + above) / 2
     if not 0 < bend < np.inf:
         return 0.0
     least = step * (below - above) / (4 * bend)

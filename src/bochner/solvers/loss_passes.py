@@ -164,10 +164,10 @@ def minimise_in_passes(
     def at(V: NDArray, b: NDArray) -> LossTotals:
         nonlocal n_passes
         n_passes += 1
-        found: LossTotals = summed(
+        totals: LossTotals = summed(
             ridge.blocks, LossSums(loss, b, sums), np.ascontiguousarray(V)
         )
-        return found.penalised(alpha, V)
+        return totals.penalised(alpha, V)
 
     present = at(V, b)
     share = sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks)
@@ -185,14 +185,14 @@ def minimise_in_passes(
         )
         if gain / 2 <= tol**2 * present.value:
             break
-        found = None
+        totals = None
         while n_passes < most and length > SHORTEST:
             there = V + np.asarray(length, V.dtype) * step, b + length * constant
-            found = at(*there)
-            if found.value <= present.value - ENOUGH * length * gain:
+            totals = at(*there)
+            if totals.value <= present.value - ENOUGH * length * gain:
                 break
             length /= 2
-        if found is None or not found.value < present.value:
+        if totals is None or not totals.value < present.value:
             break
-        (V, b), present, length = there, found, min(2 * length, 1.0)
+        (V, b), present, length = there, totals, min(2 * length, 1.0)
     return PassSolution(V, b, n_passes)

@@ -252,9 +252,10 @@ class Reweighted:
         """
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(np.sum(self.penalty * np.square(coef), dtype=np.float64)) / 2
-            for rows, own in zip(self.rows, F, strict=True):
+            for rows, fitted_values in zip(self.rows, F, strict=True):
                 total += float(
-                    rows.stored.weight @ self.loss.value(rows.Y, own).astype(np.float64)
+                    rows.stored.weight
+                    @ self.loss.value(rows.Y, fitted_values).astype(np.float64)
                 )
         return total if np.isfinite(total) else np.inf
 
@@ -297,8 +298,13 @@ class Reweighted:
         self.coef = coef
         self.offset = offset
         self.rows = [
-            _Rows(rows.stored, rows.Y, own, self.loss.curvature(rows.Y, own))
-            for rows, own in zip(self.rows, F, strict=True)
+            _Rows(
+                rows.stored,
+                rows.Y,
+                fitted_values,
+                self.loss.curvature(rows.Y, fitted_values),
+            )
+            for rows, fitted_values in zip(self.rows, F, strict=True)
         ]
 
 
@@ -336,16 +342,16 @@ def minimise(
     forcing = FORCING
     while n_steps < max_steps and error > tol:
         problem.linearise()
-        found = _solve(
+        solution = _solve(
             problem,
             precondition(problem),
             forcing,
             max_iter,
             lambda coef, n_iter: is_late(),
         )
-        squared, gained = problem.move(found.coef.reshape(problem.coef.shape))
+        squared, gained = problem.move(solution.coef.reshape(problem.coef.shape))
         n_steps = n_steps + 1
-        n_iter = n_iter + found.n_iter
+        n_iter = n_iter + solution.n_iter
         error = float(np.sqrt(squared / max(problem.squared_norm(), TINY)))
         forcing = float(np.clip(error, STRICT, FORCING))
         if visit(problem, n_steps) or is_late() or not gained:
@@ -367,8 +373,8 @@ def newton_step(problem: Reweighted, ridge: IterativeRidge, max_iter: int) -> Po
     max_iter : int
         Iterations of conjugate gradients.
     """
-    found = _solve(problem, precondition(ridge, problem), FORCING, max_iter)
-    step = found.coef.reshape(problem.coef.shape)
+    solution = _solve(problem, precondition(ridge, problem), FORCING, max_iter)
+    step = solution.coef.reshape(problem.coef.shape)
     return step, problem.offset_step(step)
 
 

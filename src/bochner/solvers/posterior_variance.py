@@ -100,8 +100,8 @@ def leave_one_out_errors(
     coef = product(posterior.root.T, product(posterior.root, centred.cross))
     errors = y - centred.target_mean - product(Z - posterior.mean, coef)
     h = posterior.forms(Z)
-    left = np.maximum(1 - weight * h, LEAST_LEFT)
-    return errors / left[:, np.newaxis], h / left
+    residual_share = np.maximum(1 - weight * h, LEAST_LEFT)
+    return errors / residual_share[:, np.newaxis], h / residual_share
 
 
 def forms_without_each(
@@ -130,14 +130,14 @@ def forms_without(
     K = moments.n_outputs
     forms = np.empty(len(Z))
     for k in np.unique(fold):
-        own = np.flatnonzero(fold == k)
+        fold_rows = np.flatnonzero(fold == k)
         part = Moments(D, K, np.float64, shared=True)
-        A = part.workspace(len(own))
-        A[:, :D] = Z[own]
+        A = part.workspace(len(fold_rows))
+        A[:, :D] = Z[fold_rows]
         part.add_block(
-            A, np.zeros((len(own), K)), weight[own]
+            A, np.zeros((len(fold_rows), K)), weight[fold_rows]
         )  # the variance asks for no targets
-        forms[own] = posterior_of(moments - part, alpha).forms(Z[own])
+        forms[fold_rows] = posterior_of(moments - part, alpha).forms(Z[fold_rows])
     return forms
 
 
@@ -329,9 +329,9 @@ def fit_noise(
     level, slope, constant, _, _ = constant_noise(constant)
     signal = constant.copy()
     for k, variance in enumerate(constant.tolist()):
-        found = _fit_one(errors[:, k], forms, g[:, k], weight, variance)
-        if found is not None:
-            level[k], slope[k], signal[k] = found
+        parameters = _fit_one(errors[:, k], forms, g[:, k], weight, variance)
+        if parameters is not None:
+            level[k], slope[k], signal[k] = parameters
     return Noise(level, slope, signal, constant, float(np.quantile(forms, REACH)))
 
 
@@ -360,7 +360,7 @@ def _fit_one(
         ]
         return float(value), np.array(gradient)
 
-    flat, found = (
+    flat, sloped = (
         minimize(
             loss,
             [0.0, slope[1], 0.0],
@@ -370,9 +370,9 @@ def _fit_one(
         )
         for slope in ((0.0, 0.0), BOUNDS[1])
     )
-    if not flat.fun - found.fun > GAIN:
+    if not flat.fun - sloped.fun > GAIN:
         return None
-    level, slope, signal = found.x.tolist()
+    level, slope, signal = sloped.x.tolist()
     return (
         level - slope * centre + float(np.log(constant)) / 2,
         slope,

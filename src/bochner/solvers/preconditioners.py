@@ -123,8 +123,8 @@ class SampledGram:
         def apply(R: NDArray, Z: NDArray) -> NDArray:
             scaled, size = _scaled(R, matrix.dtype)
             rotated = matrix.rotate(scaled)
-            for c, own in enumerate(factors):
-                rotated[choice == c] = matrix.solve(own, rotated[choice == c])
+            for c, factor in enumerate(factors):
+                rotated[choice == c] = matrix.solve(factor, rotated[choice == c])
             np.multiply(matrix.back(rotated), size / weight, out=Z)
             return dots(R, Z)
 
@@ -167,10 +167,10 @@ class LowRank:
             scaled, size = _scaled(R, self.S.dtype)
             products = product(scaled, self.S.T)
             for c, lower in enumerate(factors):
-                own = choice == c
-                inner = solve_cholesky(lower, products[own].T)
-                Z[own] = (scaled[own] - product(inner.T, self.S)) * (
-                    size[own] / shifts[c]
+                is_chosen = choice == c
+                inner = solve_cholesky(lower, products[is_chosen].T)
+                Z[is_chosen] = (scaled[is_chosen] - product(inner.T, self.S)) * (
+                    size[is_chosen] / shifts[c]
                 )
             return dots(R, Z)
 
@@ -262,8 +262,10 @@ def _factorised(
     def apply(R: NDArray, Z: NDArray) -> NDArray:
         scaled, size = _scaled(R, factors[0].dtype)
         for c, lower in enumerate(factors):
-            own = choice == c
-            Z[own] = solve_cholesky(lower, scaled[own].T).T * (size[own] / weight)
+            is_chosen = choice == c
+            Z[is_chosen] = solve_cholesky(lower, scaled[is_chosen].T).T * (
+                size[is_chosen] / weight
+            )
         return dots(R, Z)
 
     return Preconditioner(apply)

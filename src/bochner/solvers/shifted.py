@@ -137,10 +137,10 @@ class Tridiagonal:
 
         def rows(start: int) -> None:
             part = np.array(U[start : start + COLUMNS].T, np.float64, order="C")
-            for (pivots, ratios), own in zip(
+            for (pivots, ratios), shift_forms in zip(
                 factors, result[:, start : start + COLUMNS], strict=True
             ):
-                forms(pivots, ratios, part, np.zeros(len(own)), own)
+                forms(pivots, ratios, part, np.zeros(len(shift_forms)), shift_forms)
 
         in_threads(rows, range(0, len(U), COLUMNS))
         return result

@@ -90,20 +90,20 @@ class Grids:
     def stored(self, blocks: Sequence[NDArray]) -> NDArray:
         """Arrays of shape (K, n) of each block, side by side in the stored order."""
         ordered = [
-            own if order is None else own[:, order]
-            for own, order in zip(blocks, self.orders, strict=True)
+            block if order is None else block[:, order]
+            for block, order in zip(blocks, self.orders, strict=True)
         ]
         return np.concatenate(ordered, axis=1)
 
     def blocks(self, T: NDArray) -> list[NDArray]:
         """The inverse of `stored`."""
-        found = []
+        blocks = []
         for order, (a, b) in zip(self.orders, pairwise(self.edges), strict=True):
-            own = T[:, a:b].copy()
+            block = T[:, a:b].copy()
             if order is not None:
-                own[:, order] = T[:, a:b]
-            found.append(own)
-        return found
+                block[:, order] = T[:, a:b]
+            blocks.append(block)
+        return blocks
 
 
 def has_grids_alone(blocks: object) -> bool:
@@ -126,10 +126,10 @@ def _bins(
     if isinstance(features, StoredBins):
         yield features, scale, column
     if isinstance(features, StoredTogether):
-        for part, own, first in zip(
+        for part, part_scale, first in zip(
             features.parts, features.scales, features.edges, strict=False
         ):
-            yield from _bins(part, scale * float(own), column + int(first))
+            yield from _bins(part, scale * float(part_scale), column + int(first))
 
 
 def minimise_by_sweeps(

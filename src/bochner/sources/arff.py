@@ -53,10 +53,10 @@ class ArffHeader(NamedTuple):
             content = line.strip()
             if content.lower() == b"@data":
                 break
-            if found := ATTRIBUTE.match(content):
-                name = _unquoted(found[1]).decode(errors="replace")
+            if match := ATTRIBUTE.match(content):
+                name = _unquoted(match[1]).decode(errors="replace")
                 names.append(name)
-                if found[2].lower().startswith((b"{", b"string")):
+                if match[2].lower().startswith((b"{", b"string")):
                     text.append(name)
         else:
             raise SourceError(

@@ -128,10 +128,10 @@ class FilePart(ABC):
         needed = []
         for one, whole in zip(contents, wholes, strict=True):
             try:
-                own = selection.among(whole.names).needed(whole)
+                needed_schema = selection.among(whole.names).needed(whole)
             except SourceError as error:
                 raise SourceError(f"{one.file.path}: {error}") from error
-            needed.append((one.file.path, own))
+            needed.append((one.file.path, needed_schema))
         schema = unified(needed, asked)
         parts = tuple(
             cls(one.file, first, stop, rows, selection, schema, more)
@@ -467,8 +467,10 @@ def open_dataset(
     }
     asked |= {column.name: column for column in schema or ()}
     selection = replace(selection, columns=tuple(names))
-    parts, kept = kind.of_files(paths, selection, pa.schema(asked.values()), constants)
-    return TableSource(parts, kept, f"a Dataset of {what}")
+    parts, selected_schema = kind.of_files(
+        paths, selection, pa.schema(asked.values()), constants
+    )
+    return TableSource(parts, selected_schema, f"a Dataset of {what}")
 
 
 def open_lazy(
@@ -510,13 +512,13 @@ def open_lazy(
         raise SourceError(
             f"the LazyFrame cannot be computed ({reason(error)}); {cure}"
         ) from error
-    parts, kept = ParquetPart.of_files(
+    parts, selected_schema = ParquetPart.of_files(
         [path],
         replace(selection, exclude=()) if selection.where is None else selection,
         schema,
     )
     parts = tuple(replace(part, folder=folder) for part in parts)
-    return TableSource(parts, kept, "a LazyFrame in a temporary file")
+    return TableSource(parts, selected_schema, "a LazyFrame in a temporary file")
 
 
 def _files(fragments: Sequence[Any]) -> tuple[list[str], type[FilePart], str]:

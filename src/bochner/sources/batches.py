@@ -80,15 +80,15 @@ def _imported(
         for place, batch in batches:
             columns = columns or Columns.of(Layout.of(batch), selection, schema)
             batch = columns.take(batch, place)
-            found = _described(batch.y, place)
-            targets = targets or found
-            if found not in (targets, ""):
+            description = _described(batch.y, place)
+            targets = targets or description
+            if description not in (targets, ""):
                 raise SourceError(
-                    f"{place}: targets are {found}, but those before are {targets}; "
-                    "yield targets of one kind"
+                    f"{place}: targets are {description}, but those before are "
+                    f"{targets}; yield targets of one kind"
                 )
             if isinstance(batch.X, pa.Table) and not any(
-                known == batch.X.schema for _, known in schemas
+                earlier_schema == batch.X.schema for _, earlier_schema in schemas
             ):
                 schemas.append((place, batch.X.schema))
             rows.write(batch)
@@ -99,13 +99,16 @@ def _imported(
         raise SourceError(
             f"{name} yields no rows that match where=; change the condition"
         )
-    kept = columns.of_all(schemas)
-    kept = kept if isinstance(kept, int) else roomy(kept)
+    selected_schema = columns.of_all(schemas)
+    selected_schema = (
+        selected_schema if isinstance(selected_schema, int) else roomy(selected_schema)
+    )
     parts = tuple(
-        ImportedPart(file, piece, name, kept, folder=folder) for piece in rows.pieces
+        ImportedPart(file, piece, name, selected_schema, folder=folder)
+        for piece in rows.pieces
     )
     what = f"{name} in a temporary file"
-    return TableSource(parts, kept, what, sparse=columns.layout.sparse)
+    return TableSource(parts, selected_schema, what, sparse=columns.layout.sparse)
 
 
 def _described(y: NDArray | None, place: str) -> str:
@@ -174,12 +177,14 @@ def as_batch(item: Any, place: str) -> Batch:
     try:
         X = _matrix(X, place)
         named = zip(("y", "sample_weight"), beside, strict=False)
-        found = [values_beside(values, X.shape[0], name) for name, values in named]
+        targets_and_weights = [
+            values_beside(values, X.shape[0], name) for name, values in named
+        ]
     except SourceError as error:
         raise SourceError(f"{place}: {error}") from error
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise SourceError(f"{place}: {reason(error)}; {ACCEPTED}") from error
-    return Batch(X, *found)
+    return Batch(X, *targets_and_weights)
 
 
 def _matrix(X: Any, place: str) -> Any:

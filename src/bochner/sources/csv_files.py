@@ -68,9 +68,9 @@ def open_csv(
         text = whole_file(path)
         with text.problems():
             texts.append(text.surveyed())
-    columns, known = _wanted(texts, selection, schema)
+    columns, given_types = _wanted(texts, selection, schema)
     with importing(sum(text.file.size for text in texts)) as folder:
-        files = import_texts(texts, columns, known, folder)
+        files = import_texts(texts, columns, given_types, folder)
         total = reduce(add, (one.scan for one in files))
         if not total.n_rows:
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
@@ -104,7 +104,7 @@ def open_csv(
         for piece in one.pieces
     ]
     schema = selection.schema(types)
-    inferred = [name for name in schema.names if name not in known]
+    inferred = [name for name in schema.names if name not in given_types]
     inferred = [name for name in inferred if pa.types.is_string(types.field(name).type)]
     return TableSource(tuple(parts), schema, what, inferred=tuple(inferred))
 
@@ -146,10 +146,14 @@ def _wanted(
     for text in texts:
         columns = pa.schema([(name, pa.null()) for name in text.names])
         try:
-            kept = replace(selection.among(text.names), where=None).schema(columns)
+            selected_schema = replace(selection.among(text.names), where=None).schema(
+                columns
+            )
         except SourceError as error:
             raise SourceError(f"{text.path}: {error}") from error
-        wanted.append((text.path, kept if selection.where is None else columns))
+        wanted.append(
+            (text.path, selected_schema if selection.where is None else columns)
+        )
     # Types that are given, and else those that files declare
     types = {name: pa.string() for text in texts for name in text.dialect.text}
     types |= {column.name: column.type for column in schema or ()}
@@ -190,7 +194,8 @@ class CsvScan:
             name: widened(kind, other.types[name]) for name, kind in self.types.items()
         }
         numbers = {
-            name: found + other.numbers[name] for name, found in self.numbers.items()
+            name: numbering + other.numbers[name]
+            for name, numbering in self.numbers.items()
         }
         return CsvScan(self.n_rows + other.n_rows, types, numbers)
 
@@ -272,8 +277,8 @@ def import_text(
     inferred = [column for column in columns if column not in known]
     with text.problems():
         try:
-            found = _written(text, columns, known, folder, name, as_text)
-            types = found.scan.types
+            imported_text = _written(text, columns, known, folder, name, as_text)
+            types = imported_text.scan.types
             odd = [column for column in inferred if pa.types.is_binary(types[column])]
         except pa.ArrowInvalid as error:
             odd = text.columns_of(error)
@@ -284,9 +289,9 @@ def import_text(
             return import_text(text, columns, known, folder, name, more)
         if not all(pa.types.is_string(types[column]) for column in as_text):
             again = _written(text, columns, types, folder, name, ())
-            found = replace(again, scan=found.scan)
+            imported_text = replace(again, scan=imported_text.scan)
     text.file.check(text.path)
-    return found
+    return imported_text
 
 
 def _written(

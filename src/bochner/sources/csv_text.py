@@ -123,17 +123,21 @@ class CsvText:
         after = first.start + len(first.text)
         mark = self._names_that_repeat(first)
         with self.opened_bytes() as stream:
-            found = survey(stream, after, mark)
+            file_survey = survey(stream, after, mark)
         # Where later bytes are not UTF-8
-        if found.beyond_ascii and first.text.isascii() and not self.dialect.is_recoded:
-            dialect = self.dialect.with_encoding_of(found.beyond_ascii)
+        if (
+            file_survey.beyond_ascii
+            and first.text.isascii()
+            and not self.dialect.is_recoded
+        ):
+            dialect = self.dialect.with_encoding_of(file_survey.beyond_ascii)
             if dialect.is_recoded:
                 return replace(self, dialect=dialect).surveyed()
         # Rows that repeat the names, but for those that are left out already
         left_out = {first.start, *(row.start for row in self.without)}
         repeated = tuple(
             row
-            for row in (self.rows() if found.has_mark else ())
+            for row in (self.rows() if file_survey.has_mark else ())
             if row.content == mark and row.start not in left_out
         )
         names_again = lines_in_words(
@@ -144,7 +148,7 @@ class CsvText:
         # Rows below the table
         below = tuple(
             row
-            for row in self._rows_below(found.size, found.tail)
+            for row in self._rows_below(file_survey.size, file_survey.tail)
             if row.start not in left_out
         )
         sums = lines_in_words(
@@ -207,17 +211,17 @@ class CsvText:
         done = 0
         while True:
             skip = done
-            known = {
+            given_types = {
                 name: kind for name, kind in types.items() if name in (columns or types)
             }
             try:
                 reader = csv.open_csv(
                     self.opened(),
-                    **self._options(block, known, include_columns=columns),
+                    **self._options(block, given_types, include_columns=columns),
                 )
                 types = {column.name: column.type for column in reader.schema}
                 yield pa.RecordBatch.from_pylist([], reader.schema)
-                if len(known) < len(types) and self.file.size > block:
+                if len(given_types) < len(types) and self.file.size > block:
                     continue
                 for batch in reader:
                     rows = batch.slice(min(skip, batch.num_rows))
@@ -228,7 +232,7 @@ class CsvText:
             except pa.ArrowInvalid as error:
                 if "mpty CSV file" in str(error) and not self.begins_with_names:
                     names = columns or self.names
-                    empty = [(name, known.get(name, pa.null())) for name in names]
+                    empty = [(name, given_types.get(name, pa.null())) for name in names]
                     yield pa.RecordBatch.from_pylist([], pa.schema(empty))
                     return
                 # Rows, or the names alone, that are longer than a block
@@ -241,8 +245,8 @@ class CsvText:
 
     def columns_of(self, error: Exception) -> list[str]:
         """The column in which Arrow could not convert a value, if that is the error."""
-        found = CONVERSION.match(str(error))
-        k = int(found[1]) if found else len(self.names)
+        match = CONVERSION.match(str(error))
+        k = int(match[1]) if match else len(self.names)
         return list(self.names[k : k + 1])
 
     def first_types(self, block_bytes: int | None = None) -> pa.Schema:
@@ -271,8 +275,8 @@ class CsvText:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""
         left_out = {row.start for row in self.without}
         rows = (row.text for row in self.rows() if row.start not in left_out)
-        kept = filter(None, map(self.dialect.rewritten, rows))
-        return iter(lambda: b"".join(islice(kept, ROWS_AT_ONCE)), b"")
+        rewritten_rows = filter(None, map(self.dialect.rewritten, rows))
+        return iter(lambda: b"".join(islice(rewritten_rows, ROWS_AT_ONCE)), b"")
 
     @contextmanager
     def problems(self) -> Iterator[None]:
@@ -371,22 +375,22 @@ def _problem(error: Exception, text: CsvText) -> str:
     said = reason(error).removeprefix("CSV parse error: ")
     place = list[str]()
     row = 0
-    if found := re.match(r"In CSV column #(\d+): ", said):
-        k = int(found[1])
-        said = said[found.end() :]
+    if match := re.match(r"In CSV column #(\d+): ", said):
+        k = int(match[1])
+        said = said[match.end() :]
         place = [f"column {names[k]!r}" if k < len(names) else f"column number {k + 1}"]
-    if found := re.match(r"Row #(\d+): ", said):
-        said = said[found.end() :]
-        row = int(found[1]) - 1
+    if match := re.match(r"Row #(\d+): ", said):
+        said = said[match.end() :]
+        row = int(match[1]) - 1
         place = [f"line {text.line_of_index(row)}", *place]
     where = ", ".join(place)
     if "UTF8" in said:
         return NOT_UTF8.format(where or said.partition(":")[0])
     if "mpty CSV file" in said:
         return "the table has no rows below its column names"
-    if where and (found := re.match(r"Expected (\d+) columns, got (\d+)", said)):
-        counts = f"{found[1]} fields expected, {found[2]} found"
-        return f"{where}: {counts}; {_cure_of_counts(text, row, int(found[1]))}"
+    if where and (match := re.match(r"Expected (\d+) columns, got (\d+)", said)):
+        counts = f"{match[1]} fields expected, {match[2]} found"
+        return f"{where}: {counts}; {_cure_of_counts(text, row, int(match[1]))}"
     if said.startswith("CSV conversion error to "):
         kind, _, value = said.removeprefix("CSV conversion error to ").partition(": ")
         said = f"{value} for {kind}; fix it, or give another type in schema="

@@ -88,11 +88,13 @@ def values_of(*blocks: Any) -> tuple[Any, ...]:
         graph: dict[Any, Any] = {}
         for block in waiting:
             graph |= block.graph if isinstance(block, Recipe) else dict(block.dask)
-        found = iter(dask.get(graph, [block.key for block in waiting]))
+        computed_values = iter(dask.get(graph, [block.key for block in waiting]))
     else:
         engine = as_engine(client)
-        found = iter(engine.result(engine.submit(values_of, *waiting)))
-    return tuple(next(found) if is_waiting(block) else block for block in blocks)
+        computed_values = iter(engine.result(engine.submit(values_of, *waiting)))
+    return tuple(
+        next(computed_values) if is_waiting(block) else block for block in blocks
+    )
 
 
 def _active_client() -> Any:
@@ -168,20 +170,23 @@ def whole_rows(X: Any) -> Any:
 def pieces(data: Any) -> Pieces:
     """The partitions of a collection, or what is delayed."""
     if is_delayed(data):
-        found = list(data) if isinstance(data, list | tuple) else [data]
-        return Pieces(_apart(found), [None] * len(found))
+        partitions = list(data) if isinstance(data, list | tuple) else [data]
+        return Pieces(_apart(partitions), [None] * len(partitions))
     sizes = getattr(data, "chunks", None)
     data = whole_rows(data) if sizes is not None and data.ndim == 2 else data
     # Dask's optimiser drops futures of persisted arrays, which only the scheduler has
     # then.
     # What is persisted on a cluster stays there
     distributed = sys.modules.get("distributed")
-    kept = distributed is not None and bool(distributed.futures_of(data))
-    found = data.to_delayed(optimize_graph=sizes is None or not kept)
-    found = found if isinstance(found, list) else found.ravel().tolist()
-    known = [np.nan] * len(found) if sizes is None else sizes[0]
+    is_persisted = distributed is not None and bool(distributed.futures_of(data))
+    partitions = data.to_delayed(optimize_graph=sizes is None or not is_persisted)
+    partitions = (
+        partitions if isinstance(partitions, list) else partitions.ravel().tolist()
+    )
+    row_counts = [np.nan] * len(partitions) if sizes is None else sizes[0]
     return Pieces(
-        _apart(found), [None if np.isnan(size) else int(size) for size in known]
+        _apart(partitions),
+        [None if np.isnan(size) else int(size) for size in row_counts],
     )
 
 
@@ -197,14 +202,17 @@ def _apart(delayed: list[Any]) -> list[Any]:
 
     graphs = [one.dask for one in delayed]
     whole = {id(graph): dict(graph) for graph in graphs}
-    own = [
+    needed_graphs = [
         cull(whole[id(graph)], [one.key])[0]
         for one, graph in zip(delayed, graphs, strict=True)
     ]
-    needed = sum(map(len, own))
-    all_keys = len(set().union(*own))
+    needed = sum(map(len, needed_graphs))
+    all_keys = len(set().union(*needed_graphs))
     if needed <= SHARED * all_keys:
-        return [Recipe(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
+        return [
+            Recipe(one.key, graph)
+            for one, graph in zip(delayed, needed_graphs, strict=True)
+        ]
     if not active_engine().is_remote:
         warn(
             "Partitions share intermediate results, such as a mean of all rows, and "
@@ -213,7 +221,10 @@ def _apart(delayed: list[Any]) -> list[Any]:
             "values first, write the rows to "
             "files, or use a Client."
         )
-    return [Delayed(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
+    return [
+        Delayed(one.key, graph)
+        for one, graph in zip(delayed, needed_graphs, strict=True)
+    ]
 
 
 def blocks_of(X: Any) -> Iterator[Any]:
@@ -228,14 +239,14 @@ def first_blocks(X: Any, size: int) -> Iterator[Any]:
     """Yield rows of the first partitions that have some, at most `size` rows;
     SourceError where there are none.
     """
-    left = size
+    remaining_rows = size
     for values in blocks_of(X):
-        rows = rows_of(values, slice(left))
-        left -= _n_rows(rows)
+        rows = rows_of(values, slice(remaining_rows))
+        remaining_rows -= _n_rows(rows)
         yield rows
-        if not left:
+        if not remaining_rows:
             return
-    if left == size:
+    if remaining_rows == size:
         raise SourceError(f"the {kind_of(X)} has no rows; give some")
 
 
@@ -251,12 +262,16 @@ def counted(*collections: Pieces) -> list[list[int | None]]:
     ]
     engine = active_engine()
     handles = [engine.submit(_lengths, *blocks) for blocks in unknown if blocks]
-    found = iter(engine.result(engine.submit(together, *handles)) if handles else ())
-    lengths = [iter(next(found)) if blocks else iter(()) for blocks in unknown]
+    computed_lengths = iter(
+        engine.result(engine.submit(together, *handles)) if handles else ()
+    )
+    lengths = [
+        iter(next(computed_lengths)) if blocks else iter(()) for blocks in unknown
+    ]
     return [
         [
-            next(own) if n is None else n
-            for n, own in zip(one.rows, lengths, strict=True)
+            next(partition_lengths) if n is None else n
+            for n, partition_lengths in zip(one.rows, lengths, strict=True)
         ]
         for one in collections
     ]
@@ -353,11 +368,11 @@ class CollectionPart:
         batch = as_batch((values[0], *map(plain, values[1:])), self.name)
         if not batch.X.shape[0]:
             return
-        found = _what(Layout.of(Batch(batch.X)))
+        description = _what(Layout.of(Batch(batch.X)))
         wanted = _what(self.columns.layout)
-        if found != wanted:
+        if description != wanted:
             raise SourceError(
-                f"{self.name}: {found}, but Dask declares {wanted}; give all "
+                f"{self.name}: {description}, but Dask declares {wanted}; give all "
                 "partitions the same columns, and declare "
                 "them with map_blocks(..., meta=)"
             )
@@ -420,10 +435,10 @@ def open_collection(
     apart: dict[str, Pieces] = {}
     for name, values in (("y", y), ("sample_weight", weight)):
         if is_collection(values) or is_delayed(values):
-            apart[name] = own = pieces(values)
-            if len(own.blocks) != len(rows.blocks):
+            apart[name] = value_pieces = pieces(values)
+            if len(value_pieces.blocks) != len(rows.blocks):
                 raise SourceError(
-                    f"{name} has {len(own.blocks)} partitions, but X has "
+                    f"{name} has {len(value_pieces.blocks)} partitions, but X has "
                     f"{len(rows.blocks)}; partition it like X, with "
                     f"{name}.repartition or {name}.rechunk(X.chunks[0])"
                 )
@@ -454,10 +469,10 @@ def open_collection(
     layout = layout_of(X, Pieces(rows.blocks, counts))
     layout = layout._replace(with_y=y is not None, with_weight=weight is not None)
     columns = Columns.of(layout, selection, schema)
-    known = counts if columns.selection.where is None else [None] * len(counts)
+    row_counts = counts if columns.selection.where is None else [None] * len(counts)
     targets, weights = beside
     parts = tuple(
-        CollectionPart(k, kind, block, targets[k], weights[k], known[k], columns)
+        CollectionPart(k, kind, block, targets[k], weights[k], row_counts[k], columns)
         for k, block in enumerate(rows.blocks)
     )
     return TableSource(
@@ -472,8 +487,12 @@ def plain(values: Any) -> Any:
     """Targets or weights of a series or a data frame as an array, whatever its types;
     others as they are.
     """
-    own = nw.from_native(values, pass_through=True, allow_series=True)
-    return own.to_numpy() if isinstance(own, nw.DataFrame | nw.Series) else values
+    series_or_frame = nw.from_native(values, pass_through=True, allow_series=True)
+    return (
+        series_or_frame.to_numpy()
+        if isinstance(series_or_frame, nw.DataFrame | nw.Series)
+        else values
+    )
 
 
 def _narrowed(

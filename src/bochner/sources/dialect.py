@@ -347,10 +347,10 @@ def _kinds(lines: Sequence[Line], width: int) -> list[str]:
     kinds = []
     for k in range(width):
         values = [line.field(k) for line in lines]
-        found = {
+        value_kinds = {
             kind_of(value) or "text" for value in values if not is_missing_word(value)
         }
-        kinds.append("text" if len(found) > 1 else next(iter(found), ""))
+        kinds.append("text" if len(value_kinds) > 1 else next(iter(value_kinds), ""))
     return kinds
 
 
@@ -574,7 +574,7 @@ def _is_second_head(names: Line, second: Line, below: Sequence[Line]) -> bool:
 def _with_distinct_names(dialect: Dialect, first: Line, width: int) -> Dialect:
     """The dialect with numbers behind names that come again, as pandas has them."""
     names = first.fields[:width]
-    found = list[str]()
+    distinct_names = list[str]()
     again = list[str]()
     renamed = list[str]()
     taken = set(names)
@@ -583,18 +583,18 @@ def _with_distinct_names(dialect: Dialect, first: Line, width: int) -> Dialect:
     for name in names:
         if not name or name not in seen:
             seen.add(name)
-            found.append(name)
+            distinct_names.append(name)
             continue
         numbered = (f"{name}.{k}" for k in numbers[name])
         new = next(one for one in numbered if one not in taken)
         taken.add(new)
-        found.append(new)
+        distinct_names.append(new)
         again.append(name)
         renamed.append(new)
     if not renamed:
         return dialect
     without = (first.row, *dialect.without)
-    dialect = replace(dialect, names=tuple(found), without=without)
+    dialect = replace(dialect, names=tuple(distinct_names), without=without)
     are = "are" if len(renamed) > 1 else "is"
     return dialect.saying(
         f"Column names{PLACE} repeat, and the later {listed(again)} {are} read as "

@@ -41,17 +41,17 @@ class HashSplit:
 
     def rows(self, batch: Batch) -> NDArray[np.bool_]:
         """Which rows of a batch are kept, shape (b,)."""
-        kept = np.ones(batch.X.shape[0], bool)
+        is_kept = np.ones(batch.X.shape[0], bool)
         X = batch.X
         if self.target is not None and isinstance(X, pa.Table):
-            kept = ~pc.is_null(X[self.target], nan_is_null=True).to_numpy()
+            is_kept = ~pc.is_null(X[self.target], nan_is_null=True).to_numpy()
             X = X.drop_columns([self.target])
         if self.group is not None:
             X = X.select([self.group])
         if self.low > 0 or self.high < 1:
             numbers = uniform(row_hashes(X), self.seed)
-            kept = kept & (numbers >= self.low) & (numbers < self.high)
-        return kept
+            is_kept = is_kept & (numbers >= self.low) & (numbers < self.high)
+        return is_kept
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class FilteredPart:
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows that are kept, in their order."""
         for batch in self.part.read(n_bytes):
-            kept = self.rule.rows(batch)
-            yield batch if kept.all() else batch.take(kept)
+            is_kept = self.rule.rows(batch)
+            yield batch if is_kept.all() else batch.take(is_kept)
 
 
 def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:

@@ -225,8 +225,8 @@ class ImportedPart:
         """Line of the text of one of the rows that are read, which count from 0."""
         assert self.text is not None
         assert isinstance(self.schema, pa.Schema)
-        kept = self.selection.rows(fitted(self._table(), self.schema))
-        return self.text.line_of_row(self.piece.above + int(kept[row]))
+        row_numbers = self.selection.rows(fitted(self._table(), self.schema))
+        return self.text.line_of_row(self.piece.above + int(row_numbers[row]))
 
     def _batch(self) -> Batch:
         table = self._table()

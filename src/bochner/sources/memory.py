@@ -331,8 +331,10 @@ def values_beside(values: Any, n: int, name: str) -> Any:
         return None
     values = np.asarray(values_of(values))
     if values.ndim == 0 or len(values) != n:
-        found = "a single value" if values.ndim == 0 else f"{len(values):,} rows"
-        raise SourceError(f"{name} has {found}, but X has {n:,}; give one for each row")
+        description = "a single value" if values.ndim == 0 else f"{len(values):,} rows"
+        raise SourceError(
+            f"{name} has {description}, but X has {n:,}; give one for each row"
+        )
     return values
 
 

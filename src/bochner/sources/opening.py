@@ -219,8 +219,8 @@ def _open_files(
     if kind not in ("parquet", "arrow"):
         return open_csv(paths, selection, schema, what)
     files: type[FilePart] = ParquetPart if kind == "parquet" else IpcPart
-    parts, known = files.of_files(paths, selection, schema)
-    return TableSource(parts, known, what)
+    parts, selected_schema = files.of_files(paths, selection, schema)
+    return TableSource(parts, selected_schema, what)
 
 
 def _kind(path: Path, schema: pa.Schema | int | None) -> str:

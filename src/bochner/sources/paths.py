@@ -66,13 +66,13 @@ class FileState:
         now.
         """
         try:
-            found = FileState.of(self.path)
+            current_state = FileState.of(self.path)
         except SourceError as error:
             raise SourceError(
                 f"{place}: the file vanished while it was read; restore it, and "
                 "start again"
             ) from error
-        if found != self or self.inode not in (None, found.inode):
+        if current_state != self or self.inode not in (None, current_state.inode):
             raise SourceError(
                 f"{place}: the file changed while it was read; wait until it is "
                 "complete, and start again"
@@ -206,7 +206,7 @@ def _expanded(entry: str) -> list[Path]:
         return [Path(entry)]
     # Not those that are hidden or set aside, unless the pattern says so
     pattern = Path(entry)
-    found = [
+    paths = [
         path
         for path in sorted(map(Path, glob.glob(entry, recursive=True)))
         if pattern.name.startswith(SKIPPED)
@@ -215,17 +215,17 @@ def _expanded(entry: str) -> list[Path]:
         )
     ]
     if "**" not in entry:  # which finds what is in the folders as well
-        found = [
+        paths = [
             file
-            for path in found
+            for path in paths
             for file in (_files_in(path) if path.is_dir() else [path])
         ]
-    found = [path for path in found if not path.is_dir()]
-    if not found:
+    paths = [path for path in paths if not path.is_dir()]
+    if not paths:
         raise SourceError(
             f"{entry}: no file matches the pattern; check the folder and the spelling"
         )
-    return found
+    return paths
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -300,13 +300,13 @@ def inputs(schema: Any, roles: Roles) -> Any:
             )
         return schema
     require(schema.names, named)
-    left = pa.schema([field for field in schema if field.name not in named])
-    if not len(left):
+    input_schema = pa.schema([field for field in schema if field.name not in named])
+    if not len(input_schema):
         raise SourceError(
             f"the table has no columns but {', '.join(map(repr, named))}; none is "
             "left to learn from"
         )
-    return left
+    return input_schema
 
 
 def _column(X: Any, name: str) -> pa.ChunkedArray:

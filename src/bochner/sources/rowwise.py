@@ -58,8 +58,8 @@ def require_fitted(model: Any) -> None:
     """Raise NotFittedError where scikit-learn does, whose own check takes as long as
     a prediction for a row.
     """
-    known = getattr(model, "__sklearn_is_fitted__", None)
-    if known is None or not known():
+    is_fitted = getattr(model, "__sklearn_is_fitted__", None)
+    if is_fitted is None or not is_fitted():
         check_is_fitted(model)
 
 
@@ -182,12 +182,14 @@ def _of_blocks(
     if out is None:
         source = _opened(X, names)
         with closing(prefetched(_rows(source))) as batches:
-            found = [call(inputs_of(rows, names)) for rows in batches]
-        if not found:
+            answers = [call(inputs_of(rows, names)) for rows in batches]
+        if not answers:
             raise SourceError(f"{source.what}: there are no rows")
-        several = isinstance(found[0], tuple)
+        several = isinstance(answers[0], tuple)
         return (
-            tuple(map(concat, zip(*found, strict=True))) if several else concat(found)
+            tuple(map(concat, zip(*answers, strict=True)))
+            if several
+            else concat(answers)
         )
     if not isinstance(out, str | os.PathLike):
         raise TypeError(
@@ -221,7 +223,7 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
     """
     from sklearn.metrics import accuracy_score, r2_score
 
-    found = self.predict(X)
+    predictions = self.predict(X)
     if is_collection(X):
         import dask
 
@@ -229,12 +231,12 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             X[values] if isinstance(values, str) else values
             for values in (y, sample_weight)
         )
-        found, y, sample_weight = dask.compute(found, y, sample_weight)
+        predictions, y, sample_weight = dask.compute(predictions, y, sample_weight)
     y = values_of(y)
     sample_weight = unmasked(sample_weight)
     return float(
         (accuracy_score if is_classifier(self) else r2_score)(
-            y, found, sample_weight=sample_weight
+            y, predictions, sample_weight=sample_weight
         )
     )
 

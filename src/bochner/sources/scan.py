@@ -416,19 +416,23 @@ def scan(
         Naming the part and the row, for columns, targets and weights from which nothing
         can be learned, and where there are no rows.
     """
-    left = inputs(source.schema, roles)
+    input_schema = inputs(source.schema, roles)
     counts = [part.n_rows for part in source.parts]
     partly = source.sample is not None
     apart = not partly and None not in counts
     edges = shards(len(counts), 1) if apart else [(0, len(counts))]
     firsts = np.cumsum([0, *(count or 0 for count in counts)]) if apart else [0]
     items = [(source.parts[a:b], int(firsts[a])) for a, b in edges]
-    X = np.empty((0, left)) if isinstance(left, int) else left.empty_table()
+    X = (
+        np.empty((0, input_schema))
+        if isinstance(input_schema, int)
+        else input_schema.empty_table()
+    )
     table = TableStatistic.of(sp.csr_array(X) if source.sparse else X)
     drawn = RowSample(
         size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None
     )
-    most = counted_categories(left, current().memory_limit)
+    most = counted_categories(input_schema, current().memory_limit)
     empty = TableSummary(table, None, {} if labels else None, drawn, most)
     # A power of two that the number of columns decides
     columns = source.schema if isinstance(source.schema, int) else len(source.schema)

@@ -57,8 +57,8 @@ class Selection:
         if problem := names_problem(schema.names):
             raise SourceError(problem)
         require(schema.names, [*(self.columns or ()), *self.exclude])
-        kept = self.kept(schema.names)
-        if not kept:
+        selected_names = self.kept(schema.names)
+        if not selected_names:
             raise SourceError("no column is left; keep at least one")
         if (where := self.where) is not None:
             if not isinstance(where, pc.Expression):
@@ -75,7 +75,9 @@ class Selection:
                 _filtered(schema.empty_table(), where)
             except pa.ArrowException as error:
                 raise SourceError(f"where: {reason(error)}") from error
-        return pa.schema([schema.field(name).remove_metadata() for name in kept])
+        return pa.schema(
+            [schema.field(name).remove_metadata() for name in selected_names]
+        )
 
     def kept(self, names: Iterable[str]) -> list[str]:
         """Those of some columns that are kept, which are not checked."""
@@ -89,17 +91,17 @@ class Selection:
         """The columns that must be read of a table with this schema: those that are
         kept, then others of `where`.
         """
-        kept = self.schema(schema)
+        selected_schema = self.schema(schema)
         if self.where is None:
-            return kept
+            return selected_schema
         others = [
             column.remove_metadata()
             for column in schema
-            if column.name not in kept.names
+            if column.name not in selected_schema.names
         ]
         return pa.schema(
             [
-                *kept,
+                *selected_schema,
                 *(
                     column
                     for column in others

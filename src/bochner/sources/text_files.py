@@ -98,12 +98,12 @@ def _ends_open(line: bytes, open_quote: bool, opening: re.Pattern[bytes]) -> boo
         return open_quote
     place = 0
     while True:
-        found = (
+        match = (
             CLOSING.match(line, place) if open_quote else opening.search(line, place)
         )
-        if found is None:
+        if match is None:
             return open_quote
-        place = found.end()
+        place = match.end()
         open_quote = not open_quote
 
 
@@ -131,10 +131,10 @@ class Without(io.RawIOBase):
             len(buffer),
             self._gaps[-1][0] - self._position if self._gaps else len(buffer),
         )
-        found = self._stream.read(most)
-        buffer[: len(found)] = found
-        self._position += len(found)
-        return len(found)
+        next_bytes = self._stream.read(most)
+        buffer[: len(next_bytes)] = next_bytes
+        self._position += len(next_bytes)
+        return len(next_bytes)
 
 
 class Pieces(io.RawIOBase):

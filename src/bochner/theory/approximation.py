@@ -155,7 +155,7 @@ def measure(
     """Go through the pairs in blocks; `exact` takes rows as the map does where the
     kernel is its own.
     """
-    known = bias_and_variance(features) if own else None
+    moments = bias_and_variance(features) if own else None
     probe = features.transform(prepare(take(X, np.arange(1))))
     columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
     block = max(
@@ -177,13 +177,13 @@ def measure(
         Z = [features.transform(part) for part in (U, V)]
         values.append(exact(U, V) if own else exact(*rows))
         errors.append(inner_products(*Z) - values[-1])
-        if known is not None:
-            bias, variance = known(U, V)
+        if moments is not None:
+            bias, variance = moments(U, V)
             expected.append(bias**2 + variance)
         new_bins = new_bins or any(
             full and part.nnz < full * part.shape[0] for part in Z
         )
-    together = None if known is None else np.concatenate(expected)
+    together = None if moments is None else np.concatenate(expected)
     return Measured(
         np.concatenate(values),
         np.concatenate(errors),
@@ -326,13 +326,13 @@ class KernelError:
             "",
             f"  {'k(x, y)':<22}{'pairs':>8}{'mean |error|':>14}{'rms error':>12}",
         ]
-        known = all(group.expected is not None for group in self.groups)
-        lines[-1] += f"{'expected':>12}" if known else ""
+        has_expected = all(group.expected is not None for group in self.groups)
+        lines[-1] += f"{'expected':>12}" if has_expected else ""
         for group in self.groups:
             between = f"{group.low:.4g} to {group.high:.4g}"
             line = f"  {between:<22}{group.n_pairs:>8,}"
             line += f"{group.mean_absolute:>14.3g}{group.root_mean_square:>12.3g}"
-            lines.append(line + (f"{group.expected:>12.3g}" if known else ""))
+            lines.append(line + (f"{group.expected:>12.3g}" if has_expected else ""))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -468,11 +468,13 @@ def kernel_error(
         )
     parts = list(leaves(inner))
     single = parts[0] if len(parts) == 1 else LeafMap(1.0, (), inner)
-    known = kernel_of(single.features)
-    own = kernel is None or (
-        isinstance(kernel, Kernel) and single.features is features and kernel == known
+    map_kernel = kernel_of(single.features)
+    is_map_kernel = kernel is None or (
+        isinstance(kernel, Kernel)
+        and single.features is features
+        and kernel == map_kernel
     )
-    exact = exact_values(inner) if kernel is None or own else pairwise(kernel)
+    exact = exact_values(inner) if kernel is None or is_map_kernel else pairwise(kernel)
     X = np.asarray(X) if isinstance(X, list | tuple) else X
     n = _num_samples(X)
     if n < 2:
@@ -480,10 +482,10 @@ def kernel_error(
             f"X has {n} row; the error is measured on pairs of different rows."
         )
     pairs, share = draw_pairs(n, int(n_pairs), np.random.default_rng(random_state))
-    measured = measure(inner, prepare, X, pairs, exact, own)
+    measured = measure(inner, prepare, X, pairs, exact, is_map_kernel)
     bound = None
     claim = "the claims are about the map's own kernel, and another was given"
-    if own or known is None:
+    if is_map_kernel or map_kernel is None:
         bound, claim = guarantee(
             single, lambda: prepare(X), float(confidence), measured.new_bins
         )
@@ -560,12 +562,14 @@ def _grouped(measured: Measured) -> tuple[ErrorGroup, ...]:
     groups = np.array_split(np.argsort(values, kind="stable"), min(GROUPS, len(values)))
     return tuple(
         ErrorGroup(
-            low=float(values[own].min()),
-            high=float(values[own].max()),
-            n_pairs=len(own),
-            mean_absolute=float(np.abs(errors[own]).mean()),
-            root_mean_square=float(np.sqrt(np.square(errors[own]).mean())),
-            expected=None if expected is None else float(np.sqrt(expected[own].mean())),
+            low=float(values[pair_numbers].min()),
+            high=float(values[pair_numbers].max()),
+            n_pairs=len(pair_numbers),
+            mean_absolute=float(np.abs(errors[pair_numbers]).mean()),
+            root_mean_square=float(np.sqrt(np.square(errors[pair_numbers]).mean())),
+            expected=None
+            if expected is None
+            else float(np.sqrt(expected[pair_numbers].mean())),
         )
-        for own in groups
+        for pair_numbers in groups
     )

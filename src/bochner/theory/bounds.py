@@ -217,9 +217,9 @@ def fourier_claim(kernel: Kernel, region: Region, paired: bool = True) -> LogBou
     moments = second_moments(kernel, region.n_features)
     seen = moments > 0
     d = int(seen.sum())
-    own = np.sqrt(moments)
+    deviations = np.sqrt(moments)
     product = np.sqrt(moments.sum()) * region.diameter(seen.astype(np.float64))
-    product = min(product, np.sqrt(d) * region.diameter(own))
+    product = min(product, np.sqrt(d) * region.diameter(deviations))
     factor, rate = (2.0**8, 1 / (8 * (d + 2))) if paired else (98.0, 1 / (32 * (d + 1)))
 
     def log_bound(eps: float, n_components: int) -> float:

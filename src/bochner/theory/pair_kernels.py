@@ -32,7 +32,8 @@ def exact_values(features: Any) -> Pairs:
     """
     parts = [(leaf, _values(leaf.features)) for leaf in leaves(features)]
     return lambda A, B: np.sum(
-        [leaf.weight * own(leaf.rows(A), leaf.rows(B)) for leaf, own in parts], axis=0
+        [leaf.weight * kernel(leaf.rows(A), leaf.rows(B)) for leaf, kernel in parts],
+        axis=0,
     )
 
 
@@ -88,14 +89,21 @@ def bias_and_variance(features: Any) -> BiasAndVariance | None:
     and so has each of the maps side by side.
     """
     parts = [(leaf, _of_single(leaf.features)) for leaf in leaves(features)]
-    known = [(leaf, own) for leaf, own in parts if own is not None]
-    if len(known) < len(parts):
+    parts_with_moments = [
+        (leaf, moments) for leaf, moments in parts if moments is not None
+    ]
+    if len(parts_with_moments) < len(parts):
         return None
 
     def values(A: Any, B: Any) -> tuple[NDArray, NDArray]:
-        each = [(leaf.weight, *own(leaf.rows(A), leaf.rows(B))) for leaf, own in known]
-        bias = np.sum([weight * own for weight, own, _ in each], axis=0)
-        return bias, np.sum([weight**2 * own for weight, _, own in each], axis=0)
+        each = [
+            (leaf.weight, *moments(leaf.rows(A), leaf.rows(B)))
+            for leaf, moments in parts_with_moments
+        ]
+        bias = np.sum([weight * moments for weight, moments, _ in each], axis=0)
+        return bias, np.sum(
+            [weight**2 * moments for weight, _, moments in each], axis=0
+        )
 
     return values
 
@@ -156,13 +164,13 @@ def _over_terms(
         bias = np.zeros(len(A))
         squares = np.full(len(A), more * total**2 / draws**2)
         for variance, factors in terms:
-            at, twice = (
+            kernel_values, twice = (
                 np.prod([factor(U, V) for factor in factors], axis=0)
                 for U, V in ((A, B), (2 * A, 2 * B))
             )
-            off, own = of_term(at, twice)
+            off, term_variance = of_term(kernel_values, twice)
             bias += variance * off
-            squares += variance * total / draws * np.maximum(own, 0.0)
+            squares += variance * total / draws * np.maximum(term_variance, 0.0)
         return bias, squares
 
     return values

@@ -85,8 +85,8 @@ class RowModel(BaseKernelEstimator):
         groups : array of shape (n,) or name of a column, optional
             To which group each row belongs.
         """
-        own = X, y, sample_weight, self._checked
-        rows = open_training(self, *own, seed=seed, groups=groups, without="keep")
+        arguments = X, y, sample_weight, self._checked
+        rows = open_training(self, *arguments, seed=seed, groups=groups, without="keep")
         if groups is not None and not rows.are_all:
             raise ValueError(
                 "groups need all rows in memory, and these are read in passes: leave "
@@ -94,10 +94,10 @@ class RowModel(BaseKernelEstimator):
             )
         targets = self._targets_of(rows.summary or rows.y)
         self.encoder_ = rows.encoder(self.standardize)
-        found = rows.encoded(self.encoder_, dtype, targets)
+        training_set = rows.encoded(self.encoder_, dtype, targets)
         if groups is None:
-            return found
-        return found._replace(group=group_numbers(rows.groups))
+            return training_set
+        return training_set._replace(group=group_numbers(rows.groups))
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
         """Rows in memory, checked."""

@@ -260,10 +260,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         second = halves.second
         alpha = self.alpha
         moments = first + second
-        known = Covariances.of(moments)
+        covariances = Covariances.of(moments)
         for name, C, mean in (
-            ("X", known.xx, known.x_mean),
-            ("y", known.yy, known.y_mean),
+            ("X", covariances.xx, covariances.x_mean),
+            ("y", covariances.yy, covariances.y_mean),
         ):
             if not np.trace(C) > ROUNDING[first.dtype] * (mean @ mean):
                 raise ValueError(
@@ -277,15 +277,15 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
             )
             self.alphas_ = ALPHAS.copy()
         alpha = 0.1 if alpha == "auto" else float(alpha)
-        found = CanonicalPairs(known, moments.dtype).directions(
+        directions = CanonicalPairs(covariances, moments.dtype).directions(
             alpha, self.n_components
         )
         self.alpha_ = alpha
-        self.x_mean_ = known.x_mean
-        self.y_mean_ = known.y_mean
-        self.correlations_ = known.correlations(*found)
-        self.x_weights_ = found.x.astype(moments.dtype)
-        self.y_weights_ = found.y.astype(moments.dtype)
+        self.x_mean_ = covariances.x_mean
+        self.y_mean_ = covariances.y_mean
+        self.correlations_ = covariances.correlations(*directions)
+        self.x_weights_ = directions.x.astype(moments.dtype)
+        self.y_weights_ = directions.y.astype(moments.dtype)
 
     @any_arrays
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -303,8 +303,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """
         check_is_fitted(self)
         X, y = columns_apart(X, y)
-        found = self._x_transform(X)
-        return found if y is None else (found, self._y_transform(y))
+        x_scores = self._x_transform(X)
+        return x_scores if y is None else (x_scores, self._y_transform(y))
 
     @rowwise()
     def _x_transform(self, X: Any) -> Floats:
@@ -406,9 +406,9 @@ class Whitened:
 
     def __init__(self, covariance: NDArray, rounding: float) -> None:
         values, vectors = eigh(covariance)
-        kept = values > rounding * max(float(values[-1]), 0.0)
-        self.values = values[kept]
-        self.vectors = vectors[:, kept]
+        has_variance = values > rounding * max(float(values[-1]), 0.0)
+        self.values = values[has_variance]
+        self.vectors = vectors[:, has_variance]
         self.mean_variance = max(values.mean(), 0.0)
 
     def root(self, alpha: float) -> Floats:
@@ -452,12 +452,14 @@ class CanonicalPairs:
         K = min(n_components, *M.shape)
         turned = M.shape[0] > M.shape[1]
         A = M.T if turned else M
-        own = eigh(A @ A.T, subset_by_index=(len(A) - K, len(A) - 1))[1][:, ::-1]
-        other = A.T @ own
+        eigenvectors = eigh(A @ A.T, subset_by_index=(len(A) - K, len(A) - 1))[1][
+            :, ::-1
+        ]
+        other = A.T @ eigenvectors
         lengths = np.linalg.norm(other, axis=0)
         other = np.divide(other, lengths, out=np.zeros(other.shape), where=lengths > 0)
-        x = x_root @ (other if turned else own)
-        y = y_root @ (own if turned else other)
+        x = x_root @ (other if turned else eigenvectors)
+        y = y_root @ (eigenvectors if turned else other)
         signs = (
             np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)]) if len(x) else np.ones(K)
         )
@@ -480,13 +482,14 @@ def choose_ridge(
     scores : array of shape (A,)
         Mean correlations.
     """
-    known = [Covariances.of(half) for half in halves]
+    covariances = [Covariances.of(half) for half in halves]
     pairs = [
-        CanonicalPairs(own, half.dtype) for own, half in zip(known, halves, strict=True)
+        CanonicalPairs(training, half.dtype)
+        for training, half in zip(covariances, halves, strict=True)
     ]
     scores = np.zeros(len(alphas))
     for k, alpha in enumerate(alphas.tolist()):
-        for own, other in ((0, 1), (1, 0)):
-            found = pairs[own].directions(alpha, n_components)
-            scores[k] += known[other].correlations(*found).mean() / 2
+        for training, other in ((0, 1), (1, 0)):
+            directions = pairs[training].directions(alpha, n_components)
+            scores[k] += covariances[other].correlations(*directions).mean() / 2
     return float(alphas[np.flatnonzero(scores == scores.max())[-1]]), scores

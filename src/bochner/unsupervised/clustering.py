@@ -122,13 +122,13 @@ class Clusterer(ClusterMixin, RowModel):
         # have one order
         from sklearn.cluster import KMeans
 
-        some = np.flatnonzero(weight)
-        if len(some) > MOST_ROWS:
+        row_numbers = np.flatnonzero(weight)
+        if len(row_numbers) > MOST_ROWS:
             rng = np.random.default_rng(seed)
-            some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
+            row_numbers = np.sort(rng.choice(row_numbers, MOST_ROWS, replace=False))
         means = KMeans(int(self.n_clusters), n_init=int(self.n_init), random_state=seed)
         with threadpool_limits(1):
-            means.fit(self.embedding_[some], sample_weight=weight[some])
+            means.fit(self.embedding_[row_numbers], sample_weight=weight[row_numbers])
         self.centers_ = means.cluster_centers_
         self.labels_ = nearest(self.embedding_, self.centers_)
         self._finish(weight)
@@ -350,10 +350,14 @@ class KernelKMeans(Clusterer):
         self.mean_ = sums / total
         centred = gram - total * np.outer(self.mean_, self.mean_)
         r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
-        values, found = leading(centred, r)
-        kept = values > ROUNDING * float(np.trace(gram))
-        self.components_ = found[:, kept] if kept.any() else np.zeros((len(centred), 1))
-        self._left = max(float(np.trace(centred) - values[kept].sum()), 0.0)
+        values, vectors = leading(centred, r)
+        has_variance = values > ROUNDING * float(np.trace(gram))
+        self.components_ = (
+            vectors[:, has_variance]
+            if has_variance.any()
+            else np.zeros((len(centred), 1))
+        )
+        self._left = max(float(np.trace(centred) - values[has_variance].sum()), 0.0)
 
     def _sums(
         self, rows: TrainingSet, features: FeatureMap
@@ -361,8 +365,8 @@ class KernelKMeans(Clusterer):
         """Z'WZ, Z'w and the sum of the weights w."""
         design = rows.design(features)
         if is_anchored(features):
-            found = sum_graph(design)
-            return found.gram.toarray(), found.degree, float(found.degree.sum())
+            graph = sum_graph(design)
+            return graph.gram.toarray(), graph.degree, float(graph.degree.sum())
         if features.dense is not None or hashed_bins(features) is not None:
             moments = design.moments()
             return moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight

@@ -215,14 +215,16 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self.leverage_ = Leverage.of(posterior, self._dtype)
         counts = count_rows(rows.design(self.bins_, self._dtype))
         self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
-        left = self._left_out(sample, weight, counts)
+        suspicions = self._left_out(sample, weight, counts)
         self.leverage_table_, self.bin_table_ = (
-            tail_table(own, weight) for own in left
+            tail_table(suspicion, weight) for suspicion in suspicions
         )
         self.known_ = self.known_scores_ = None
-        known = share is None or rows.n_rows <= REFERENCE_ROWS
-        scores = self._combined(*left) if known else self.score_encoded(sample)
-        if known and share is not None:
+        uses_left_out = share is None or rows.n_rows <= REFERENCE_ROWS
+        scores = (
+            self._combined(*suspicions) if uses_left_out else self.score_encoded(sample)
+        )
+        if uses_left_out and share is not None:
             self.known_, first = np.unique(row_hashes(sample), return_index=True)
             self.known_scores_ = scores[first]
         self.offset_ = share_below(
@@ -245,12 +247,12 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """
         one = np.minimum(weight, 1.0)
         forms = self.leverage_.forms(self.features_, sample)
-        left = np.maximum(1 - one * forms, LEAST_LEFT)
+        remainder = np.maximum(1 - one * forms, LEAST_LEFT)
         stored = self.bins_.store(sample)
         total = np.zeros(len(weight))
-        for own, first in zip(stored.ids, stored.offsets[:-1], strict=True):
-            total += familiarity(np.maximum(counts[first + own] - one, 0.0))
-        return np.log(forms / left), -total / len(stored.ids)
+        for bin_numbers, first in zip(stored.ids, stored.offsets[:-1], strict=True):
+            total += familiarity(np.maximum(counts[first + bin_numbers] - one, 0.0))
+        return np.log(forms / remainder), -total / len(stored.ids)
 
     def _combined(self, leverage: NDArray, strangeness: NDArray) -> Floats:
         """Scores of rows by both suspicions."""
@@ -272,13 +274,17 @@ class NoveltyDetector(OutlierMixin, RowModel):
             np.log(self.leverage_.forms(self.features_, rows)), -familiar
         )
         # Which earlier files lack
-        known, left = (
+        known_hashes, known_scores = (
             getattr(self, name, None) for name in ("known_", "known_scores_")
         )
-        if known is not None and left is not None:
+        if known_hashes is not None and known_scores is not None:
             hashes = row_hashes(rows)
-            place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-            scores = np.where(known[place] == hashes, left[place], scores)
+            place = np.minimum(
+                np.searchsorted(known_hashes, hashes), len(known_hashes) - 1
+            )
+            scores = np.where(
+                known_hashes[place] == hashes, known_scores[place], scores
+            )
         return scores
 
     @rowwise("score")
@@ -304,8 +310,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """-1 for novel rows, 1 for the others, shape (n,)."""
-        found = self.decision_function(X)
-        return 1 - 2 * (found < 0).astype(int)
+        decisions = self.decision_function(X)
+        return 1 - 2 * (decisions < 0).astype(int)
 
 
 def bin_lengthscale(X: Any, weight: NDArray) -> float:
@@ -342,9 +348,9 @@ def count_rows(design: Design) -> Floats:
         own = weight if stored.order is None else weight[stored.order]
 
         def add(p: int, ids: NDArray = stored.ids, own: NDArray = own) -> None:
-            found: NDArray = np.bincount(ids[p], own, len(counts[p]))
-            found[: len(counts[p])] += counts[p]
-            counts[p] = found
+            bin_weights: NDArray = np.bincount(ids[p], own, len(counts[p]))
+            bin_weights[: len(counts[p])] += counts[p]
+            counts[p] = bin_weights
 
         in_threads(add, range(len(counts)))
     bins.finalize()
@@ -383,15 +389,15 @@ class Leverage:
         factor.
         """
         D = len(self.root)
-        found = np.full(X.shape[0], 1 / self.weight)
+        quadratic_forms = np.full(X.shape[0], 1 / self.weight)
         for a in range(0, X.shape[0], BLOCK_ROWS):
             Z = features.rows(X[a : a + BLOCK_ROWS])
             for j in range(0, D, PANEL):
-                own = slice(j, min(j + PANEL, D))
-                T = product(Z[:, : own.stop], self.root[own, : own.stop].T)
-                T -= self.shift[own].astype(T.dtype)
-                found[a : a + BLOCK_ROWS] += np.einsum("ij,ij->i", T, T)
-        return found
+                panel = slice(j, min(j + PANEL, D))
+                T = product(Z[:, : panel.stop], self.root[panel, : panel.stop].T)
+                T -= self.shift[panel].astype(T.dtype)
+                quadratic_forms[a : a + BLOCK_ROWS] += np.einsum("ij,ij->i", T, T)
+        return quadratic_forms
 
 
 def tail_table(values: NDArray, weight: NDArray) -> Floats:
@@ -413,20 +419,20 @@ def tail_table(values: NDArray, weight: NDArray) -> Floats:
         max(DIGITS * float(np.ptp(values)), ROUNDING * float(np.abs(values).max()))
         or 1.0
     )
-    own, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
+    knots, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-    own = -own
+    knots = -knots
     log_share = np.log(middle)
-    if len(own) > KNOTS:
+    if len(knots) > KNOTS:
         edges = np.linspace(log_share[0], log_share[-1], KNOTS)
-        ranks = np.linspace(0, len(own) - 1, KNOTS).astype(int)
-        kept = np.unique(
-            [*np.searchsorted(log_share, edges).clip(0, len(own) - 1), *ranks]
+        ranks = np.linspace(0, len(knots) - 1, KNOTS).astype(int)
+        knot_numbers = np.unique(
+            [*np.searchsorted(log_share, edges).clip(0, len(knots) - 1), *ranks]
         )
-        own = own[kept]
-        log_share = log_share[kept]
-    return np.column_stack([own, log_share])[::-1].copy()
+        knots = knots[knot_numbers]
+        log_share = log_share[knot_numbers]
+    return np.column_stack([knots, log_share])[::-1].copy()
 
 
 def log_tail(table: NDArray, values: NDArray) -> Floats:
@@ -438,14 +444,14 @@ def log_tail(table: NDArray, values: NDArray) -> Floats:
     are equal.
     """
     t, log_share = table.T
-    found = np.interp(values, t, log_share)
+    interpolated = np.interp(values, t, log_share)
     over = np.maximum(values - t[-1], 0.0)
     under = np.maximum(t[0] - values, 0.0)
     if len(t) == 1:
-        return found - over - log_share[0] * under / (1 + under)
+        return interpolated - over - log_share[0] * under / (1 + under)
     start = min(int(np.searchsorted(-log_share, -np.log(TAIL))), len(t) - 2)
     slope = (log_share[-1] - log_share[start]) / (t[-1] - t[start])
-    return found + slope * over - log_share[0] * under / (t[-1] - t[0] + under)
+    return interpolated + slope * over - log_share[0] * under / (t[-1] - t[0] + under)
 
 
 def familiarity(counts: NDArray) -> Floats:

@@ -236,11 +236,11 @@ class Halves:
             )
             in_first = uniform(block.hashes, self.seed) < 0.5
             counted = block.weight > 0
-            for moments, own in (
+            for moments, row_mask in (
                 (self.first, in_first & counted),
                 (self.second, ~in_first & counted),
             ):
-                rows = np.flatnonzero(own)
+                rows = np.flatnonzero(row_mask)
                 if len(rows):
                     A = workspace[: len(rows)]
                     maps[0].rows(block.X[rows], out=A)

@@ -330,15 +330,17 @@ class KernelPCA(
 
     def _take(self, moments: Moments, design: Design) -> None:
         """Keep the sums, and what follows from them."""
-        found = principal_components(moments, design.features, self.n_components)
+        components = principal_components(moments, design.features, self.n_components)
         self.features_ = design.features
         self.kernel_ = getattr(design.features, "kernel", None)
         self.sums_ = moments.matrix
         self.n_samples_seen_ = moments.n_rows
-        self.mean_ = found.mean
-        self.explained_variance_ = found.variances
-        self.explained_variance_ratio_ = found.variances / (found.total or 1.0)
-        self.components_ = found.vectors.astype(design.dtype)
+        self.mean_ = components.mean
+        self.explained_variance_ = components.variances
+        self.explained_variance_ratio_ = components.variances / (
+            components.total or 1.0
+        )
+        self.components_ = components.vectors.astype(design.dtype)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Scores of encoded rows."""
@@ -402,9 +404,9 @@ def principal_components(
     vectors = vectors.T[::-1]
     least = ROUNDING[moments.dtype] * values[0]
     if n_components is None:
-        some = max(int(np.count_nonzero(values > least)), 1)
-        values = values[:some]
-        vectors = vectors[:some]
+        rank = max(int(np.count_nonzero(values > least)), 1)
+        values = values[:rank]
+        vectors = vectors[:rank]
     values = np.where(values > least, values, 0.0)
     largest = vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)]
     return Components(
@@ -538,8 +540,10 @@ def learn_pre_images(
     seed : int
     """
     shift, scale = units_of(encoder)
-    some = sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
-    scored = ArraySource(scores(some.X), np.empty((len(some.y), 0)), some.weight)
+    sample_block = sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
+    scored = ArraySource(
+        scores(sample_block.X), np.empty((len(sample_block.y), 0)), sample_block.weight
+    )
     features = seeded(
         NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS), seed
     )

@@ -122,19 +122,19 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     predictions = None if run is None else run.predictions
     if held_out is not None and needs.observations and needs.out_of_sample:
         rows = CalibrationRows.of(source, problem.seed, problem.held_out)
-        own = number[rows.observations.row]
+        row_numbers = number[rows.observations.row]
         if predictions is not None:
-            predictions = _of_observations(predictions, held_out, rows, own)
+            predictions = _of_observations(predictions, held_out, rows, row_numbers)
         if needs.error_scale:
             if run is None and held_out.folds:
                 run = held_out.trace(penalty.of_maps, 0.0, steps=n_iter)
             calibration = calibrate_iteratively(
-                held_out, features, penalty.of_maps, rows, own, run, visit
+                held_out, features, penalty.of_maps, rows, row_numbers, run, visit
             )
     coef = _of_map(solution.coef.T, ridge, features)
     stored = _stored_problem(ridge, features, held_out, stop.run)
     unseen = _unseen(ridge, features, held_out, stop.run) if needs.evaluated else None
-    found = (
+    solution_fields = (
         features,
         coef,
         intercept,
@@ -144,7 +144,7 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         predictions,
     )
     return RidgeSolution(
-        *found, n_iter, solution.residual, calibration, stored, unseen=unseen
+        *solution_fields, n_iter, solution.residual, calibration, stored, unseen=unseen
     )
 
 
@@ -161,8 +161,8 @@ def _unseen(
         return None
     pairs = zip(run.coefs, run.offsets, strict=True)
     functions = [
-        LinearPredictor(_of_map(coef.T, ridge, features), ridge.uncentred(coef, own))
-        for coef, own in pairs
+        LinearPredictor(_of_map(coef.T, ridge, features), ridge.uncentred(coef, offset))
+        for coef, offset in pairs
     ]
     return UnseenRows.of_sets(
         ridge.design.of(ridge.design.source, features, fixed=True),
@@ -421,9 +421,9 @@ def _predict_folds(
         (POLICY.most_iterations, SCALE_TOL) if ridge.is_dense else (SCALE_STEPS, 0.0)
     )
     for k in range(wanted):
-        left = others & (fold == k)
-        if left.any() and (others & ~left).any():
-            equations = ridge.equations(others & ~left)
+        fold_rows = others & (fold == k)
+        if fold_rows.any() and (others & ~fold_rows).any():
+            equations = ridge.equations(others & ~fold_rows)
             coef = ridge.solve(
                 equations,
                 np.tile(penalty, (equations.shape[0], 1)),
@@ -431,7 +431,7 @@ def _predict_folds(
                 most,
                 visit=visit,
             ).coef
-            predicted[left] = ridge.predict(equations, coef)[left]
+            predicted[fold_rows] = ridge.predict(equations, coef)[fold_rows]
 
 
 def _of_observations(
@@ -447,14 +447,14 @@ def _of_observations(
     place = np.full(len(held_out.folds[0].held_out), -1)
     place[rows_held_out] = np.arange(len(rows_held_out))
     place = place[number]
-    some = np.flatnonzero(place >= 0)
-    place = place[some]
+    observation_numbers = np.flatnonzero(place >= 0)
+    place = place[observation_numbers]
     fold = (
         None
         if predictions.rows is None or predictions.rows.fold is None
         else predictions.rows.fold[place]
     )
-    return rows.held_out(some, predictions.predicted[place], fold=fold)
+    return rows.held_out(observation_numbers, predictions.predicted[place], fold=fold)
 
 
 def _rows_of(held_out: HeldOut) -> NDArray[np.intp]:
@@ -496,11 +496,11 @@ def solve_from_sample(
         if dense
         else Stop(0.0, max(2, -(-(first.n_iter or 0) // 2)))
     )
-    found = _solved(
+    solution = _solved(
         ridge, equations, first.alpha / scale, stop._replace(start=first.coef.T)
     )
     return replace(
-        found,
+        solution,
         alphas=first.alphas / scale,
         scores=first.scores,
         held_out_predictions=first.held_out_predictions,
@@ -538,10 +538,10 @@ def _solved(
     if stop.tol:
         solution.warn(stop.tol)
     coef = np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype))
-    found = coef, intercept, alpha, np.array([alpha])
+    solution_fields = coef, intercept, alpha, np.array([alpha])
     whole = RidgeSolution(
         ridge.design.features,
-        *found,
+        *solution_fields,
         n_iter=solution.n_iter,
         residual=solution.residual,
     )

@@ -118,14 +118,14 @@ def solve_directly(
             loo.predict(alpha), loo.y, loo.weight, _left_out(design, loo)
         )
     coef = factor.coef(alpha).astype(design.dtype)
-    found = coef, factor.intercept(coef), alpha, alphas, scores, predictions
+    solution_fields = coef, factor.intercept(coef), alpha, alphas, scores, predictions
     unseen = (
         _evaluated(design, factor, alpha, problem)
         if needs.evaluated and not problem.budget.is_over
         else None
     )
     return RidgeSolution(
-        design.features, *found, calibration=calibration, unseen=unseen
+        design.features, *solution_fields, calibration=calibration, unseen=unseen
     )
 
 
@@ -171,8 +171,12 @@ def _observed(
     drawn, factors = draw_rows(
         rows.weight[among], SCORED_ROWS, np.random.default_rng(problem.seed)
     )
-    some = among[drawn]
-    return rows.held_out(some, left_out(design, factor, alpha, rows, some), factors)
+    observation_numbers = among[drawn]
+    return rows.held_out(
+        observation_numbers,
+        left_out(design, factor, alpha, rows, observation_numbers),
+        factors,
+    )
 
 
 def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:
@@ -333,12 +337,12 @@ def left_out(
 ) -> NDArray[np.float64]:
     """Leave-one-out predictions of some of the observations, (m, K), exact."""
     if isinstance(factor, DualFactor):
-        own = rows.observations
+        observations = rows.observations
         number = distinct_numbers(design.source)
         targets = rows.targets[some]
-        number = number[own.row[some]]
+        number = number[observations.row[some]]
         return targets - DualLeaveOneOut(factor).errors_of_parts(
-            alpha, number, targets, own.weight[some]
+            alpha, number, targets, observations.weight[some]
         )
     return PrimalLeaveOneOut(_design_of(design, rows, some), factor).predict(alpha)
 
@@ -381,37 +385,37 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
         else (None, 1.0)
     )
     few = _n_evaluated(len(y), len(y), problem)
-    evaluated, own = (
+    evaluated, evaluated_factors = (
         _drawn_rows(design, source, problem, few, POLICY.evaluated_rows[0])
         if few
         else (None, 1.0)
     )
     kernel_rows = Design(source, features, design.dtype).dense
-    found = solve_exact(
+    solution = solve_exact(
         kernel_rows, distinct, alpha, problem.tol, problem.seed, rows, evaluated
     )
     predictions = calibration = None
-    if rows is not None and found.errors is not None and needs.observations:
+    if rows is not None and solution.errors is not None and needs.observations:
         calibration, predictions = _of_distinct_rows(
-            design, problem, distinct, rows, factors, found
+            design, problem, distinct, rows, factors, solution
         )
-    elif rows is not None and found.errors is not None:
+    elif rows is not None and solution.errors is not None:
         left_out = LeftOut(X[rows], weight[rows])
         predictions = HeldOutPredictions(
-            y[rows] - found.errors, y[rows], left_out.weight * factors, left_out
+            y[rows] - solution.errors, y[rows], left_out.weight * factors, left_out
         )
     elif rows is not None and design.features.is_dense:
         same = replace(problem, alpha=alpha, needs=needs._replace(error_scale=False))
         predictions = solve_directly(design, same).held_out_predictions
     unseen = None
-    if evaluated is not None and found.influence is not None:
+    if evaluated is not None and solution.influence is not None:
         X = X[evaluated]
         y = y[evaluated]
-        weight = weight[evaluated] * own
-        function = LinearPredictor(found.coef, found.intercept)
+        weight = weight[evaluated] * evaluated_factors
+        function = LinearPredictor(solution.coef, solution.intercept)
         name = LEFT_OUT
         fold = np.zeros(len(evaluated), np.intp)
-        influence = Influence(*found.influence)
+        influence = Influence(*solution.influence)
         unseen = UnseenRows(
             ArraySource(X, y, weight),
             features,
@@ -423,14 +427,14 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
         )
     path = (
         features,
-        found.coef,
-        found.intercept,
+        solution.coef,
+        solution.intercept,
         alpha,
         alphas,
         scores,
         predictions,
-        found.n_iter,
-        found.residual,
+        solution.n_iter,
+        solution.residual,
     )
     return RidgeSolution(
         *path, calibration if needs.error_scale else None, unseen=unseen
@@ -450,8 +454,8 @@ def _drawn_rows(
     among = np.arange(distinct.n_rows)
     if problem.held_out is not None and problem.held_out.sum() >= fewest:
         hashes = design.source.take(np.flatnonzero(problem.held_out)).row_hashes()
-        found = np.flatnonzero(np.isin(distinct.row_hashes(), hashes))
-        among = found if len(found) else among
+        row_numbers = np.flatnonzero(np.isin(distinct.row_hashes(), hashes))
+        among = row_numbers if len(row_numbers) else among
     chosen, factors = draw_rows(
         distinct.weights[among], size, np.random.default_rng(problem.seed)
     )
@@ -475,9 +479,9 @@ def _of_distinct_rows(
     )
     rows = rows.all_calibrating() if rows.few else rows
     errors = np.full((n, K), np.nan)
-    left = np.ones(n)
+    one_minus_leverage = np.ones(n)
     factors = np.ones(n)
-    errors[scored], left[scored], factors[scored] = (
+    errors[scored], one_minus_leverage[scored], factors[scored] = (
         found.errors,
         found.left,
         scored_factors,
@@ -486,10 +490,15 @@ def _of_distinct_rows(
     share = rows.weight / distinct.weight[number]
     deviation = rows.targets - distinct.y[number]
     rows = rows.with_predictions(
-        rows.targets - errors_of_parts(errors[number], left[number], deviation, share)
+        rows.targets
+        - errors_of_parts(errors[number], one_minus_leverage[number], deviation, share)
     )
-    some = np.flatnonzero(np.isfinite(rows.predicted).all(axis=1))
-    return rows, rows.held_out(some, rows.predicted[some], factors[number[some]])
+    observation_numbers = np.flatnonzero(np.isfinite(rows.predicted).all(axis=1))
+    return rows, rows.held_out(
+        observation_numbers,
+        rows.predicted[observation_numbers],
+        factors[number[observation_numbers]],
+    )
 
 
 def _alpha(

@@ -123,13 +123,13 @@ def distinct_numbers(source: ArraySource) -> Indices:
     without weight.
     """
     counted = np.flatnonzero(source.weights)
-    some = source.take(counted)
-    some = ArraySource(*some.whole(), content=some.content)
-    first_duplicate = some.first_duplicates(some.row_hashes())
+    counted_rows = source.take(counted)
+    counted_rows = ArraySource(*counted_rows.whole(), content=counted_rows.content)
+    first_duplicate = counted_rows.first_duplicates(counted_rows.row_hashes())
     number = np.zeros(source.n_rows, np.intp)
-    number[counted] = (np.cumsum(first_duplicate == np.arange(some.n_rows)) - 1)[
-        first_duplicate
-    ]
+    number[counted] = (
+        np.cumsum(first_duplicate == np.arange(counted_rows.n_rows)) - 1
+    )[first_duplicate]
     return number
 
 
@@ -282,15 +282,20 @@ class CalibrationRows:
         """Those of a source, of which the ones calibrate that were held out, or
         others by their content.
         """
-        found = Observations.of(source)
+        observations = Observations.of(source)
         calibrating = (
-            rows_held_out(found.inputs, found.weight, seed)
+            rows_held_out(observations.inputs, observations.weight, seed)
             if held_out is None
-            else held_out[found.row]
+            else held_out[observations.row]
         )
-        targets = source.targets(source.y[found.row])
+        targets = source.targets(source.y[observations.row])
         return cls(
-            source, found, targets, calibrating, seed, np.full(targets.shape, np.nan)
+            source,
+            observations,
+            targets,
+            calibrating,
+            seed,
+            np.full(targets.shape, np.nan),
         )
 
     @property
@@ -387,19 +392,23 @@ def fit_error_scale(
         rows.weight[learned], n_learned, np.random.default_rng(rows.seed)
     )
     learned = learned[drawn]
-    some = rows.rows_of(learned)
-    some = some if factors is None else some.weighted(factors)
-    roots, bounds = roots_of(errors[learned], some.weights)
-    some = ArraySource(some.X, roots, some.weights)
-    features = features or scale_map(some, column_groups, rows.seed, budget)
-    found = _regression(Design(some, features, np.float64), rows.seed, n_scored)
+    learned_rows = rows.rows_of(learned)
+    learned_rows = learned_rows if factors is None else learned_rows.weighted(factors)
+    roots, bounds = roots_of(errors[learned], learned_rows.weights)
+    learned_rows = ArraySource(learned_rows.X, roots, learned_rows.weights)
+    features = features or scale_map(learned_rows, column_groups, rows.seed, budget)
+    predictor = _regression(
+        Design(learned_rows, features, np.float64), rows.seed, n_scored
+    )
     predicted = Design(rows.rows_of(calibrating), features, np.float64).predict(
-        found.coef, found.intercept
+        predictor.coef, predictor.intercept
     )
     scores = rows.in_order(
         errors[calibrating] / scale_of(predicted, bounds), calibrating
     )
-    return ErrorScale(rows.centre, found, bounds, limits, scores, rows.seed, features)
+    return ErrorScale(
+        rows.centre, predictor, bounds, limits, scores, rows.seed, features
+    )
 
 
 def _regression(design: Design, seed: int, n_scored: int) -> LinearPredictor:
@@ -442,9 +451,11 @@ def limits_of(targets: NDArray, weight: NDArray) -> Floats:
     most 1 / (n + 1), so that no more coverage is lost.
     """
     counted = targets[weight > 0]
-    own = weight[weight > 0]
+    counted_weight = weight[weight > 0]
     ends = np.stack([counted.min(axis=0), counted.max(axis=0)])
     there = [counted == end for end in ends]
-    heavy = np.stack([own @ rows >= LIMIT_SHARE * own.sum() for rows in there])
+    heavy = np.stack(
+        [counted_weight @ rows >= LIMIT_SHARE * counted_weight.sum() for rows in there]
+    )
     many = np.stack([rows.sum(axis=0) >= LIMIT_ROWS for rows in there])
     return np.where(heavy & many, ends, np.array([[-np.inf], [np.inf]]))

@@ -119,17 +119,17 @@ class UnseenRows:
         if self.influence is not None:
             return self._less_influence(Z, rows)
         fold = self.fold[rows]
-        found = np.empty((Z.shape[0], len(self.functions[0].intercept)))
+        values = np.empty((Z.shape[0], len(self.functions[0].intercept)))
         for k in np.unique(fold):
-            own = np.flatnonzero(fold == k)
-            found[own] = self._design(Z[own]).predict(
+            fold_rows = np.flatnonzero(fold == k)
+            values[fold_rows] = self._design(Z[fold_rows]).predict(
                 self.functions[k].coef, self.functions[k].intercept
             )
-        return found
+        return values
 
     def _less_influence(self, Z: Rows, rows: Indices) -> Floats:
         """Values by the only function, less what each row has added."""
-        (function,), found = (
+        (function,), values = (
             self.functions,
             np.empty((Z.shape[0], len(self.functions[0].intercept))),
         )
@@ -137,13 +137,13 @@ class UnseenRows:
         done = 0
         for block, _, _ in self._design(Z).mapped():
             part = slice(done, done + len(block))
-            found[part] = (
+            values[part] = (
                 block @ function.coef
                 + function.intercept
                 - self.influence.at(block, rows[part])
             )
             done = part.stop
-        return found
+        return values
 
     def _design(self, Z: Rows) -> Design:
         return Design(
@@ -180,10 +180,10 @@ def leave_one_out_rows(
     coef, intercept = factor.solve(alpha)
     U = Z.astype(np.float64) - factor.feature_mean
     V = factor.applied(alpha, np.ascontiguousarray(U.T)).T
-    left = 1 - weight * (1 / factor.weight + np.einsum("ij,ij->i", U, V))
-    errors = (y - U @ coef - factor.target_mean) / np.maximum(left, LEAST_LEFT)[
-        :, np.newaxis
-    ]
+    one_minus_leverage = 1 - weight * (1 / factor.weight + np.einsum("ij,ij->i", U, V))
+    errors = (y - U @ coef - factor.target_mean) / np.maximum(
+        one_minus_leverage, LEAST_LEFT
+    )[:, np.newaxis]
     influence = Influence(
         V, 1 / factor.weight - V @ factor.feature_mean, weight[:, np.newaxis] * errors
     )
