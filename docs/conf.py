@@ -49,6 +49,8 @@ html_math_renderer = "mathml"
 autosummary_generate = True
 autodoc_typehints = "none"
 default_role = "code"
+# Methods stand under their class: "fit()", not "KernelMachineRegressor.fit()"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
