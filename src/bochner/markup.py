@@ -25,10 +25,10 @@ def text(value: Any) -> Markup:
 
 def printed(value: object) -> str:
     """Any value as text in which all characters print."""
-    return "".join(map(_shown, str(value)))
+    return "".join(map(_escaped, str(value)))
 
 
-def _shown(character: str) -> str:
+def _escaped(character: str) -> str:
     if character in "\n " or (character.isprintable() and character not in STEERING):
         return character
     return character.encode("unicode_escape", "backslashreplace").decode()

@@ -424,7 +424,7 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     whole = KernelMachineRegressor(random_state=0, features="binning").fit(X, y)
     monkeypatch.setattr(
         Budget,
-        "left",
+        "seconds_left",
         property(lambda self: np.inf if self.limit is None else 0.05 * self.limit),
     )
     monkeypatch.setattr(Problem, "has_time", False)
@@ -493,7 +493,9 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy
 
     policy(rows_a_feature=0)  # as of many rows
     monkeypatch.setattr(
-        Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0)
+        Budget,
+        "seconds_left",
+        property(lambda self: np.inf if self.limit is None else 0.0),
     )
     model = KernelMachineRegressor(
         features="fourier", random_state=0, time_limit=0.5
@@ -522,7 +524,9 @@ def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
     )
     policy(rows_for_full_learning=300)
     monkeypatch.setattr(
-        Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0)
+        Budget,
+        "seconds_left",
+        property(lambda self: np.inf if self.limit is None else 0.0),
     )
     X, y = smooth()
     hasty = KernelMachineRegressor(
@@ -653,20 +657,28 @@ def test_a_budget_is_divided_among_stages(monkeypatch, policy):
     whole = Budget(10.0, ("learning", "trials", "solution"))
     now[0] += 2
     learning = whole.stage("learning")
-    assert (whole.left, learning.left, learning.is_over) == (8.0, 1.0, False)
-    assert whole.stage("learning", "trials").left == 3.0
+    assert (whole.seconds_left, learning.seconds_left, learning.is_over) == (
+        8.0,
+        1.0,
+        False,
+    )
+    assert whole.stage("learning", "trials").seconds_left == 3.0
     assert whole.stage("loss") is whole
     now[0] += 1
-    assert (learning.left, learning.is_over) == (0.0, True)
-    assert whole.stage("trials").left == 2.0
-    assert whole.stage("solution").left == 7.0
-    assert whole.first_of(4).left == 1.75
+    assert (learning.seconds_left, learning.is_over) == (0.0, True)
+    assert whole.stage("trials").seconds_left == 2.0
+    assert whole.stage("solution").seconds_left == 7.0
+    assert whole.first_of(4).seconds_left == 1.75
     within = whole.divided("learning", "solution")
-    assert within.stage("learning").left == pytest.approx(7 / 6)
+    assert within.stage("learning").seconds_left == pytest.approx(7 / 6)
     now[0] += 3
-    assert whole.left == 4.0
+    assert whole.seconds_left == 4.0
     unlimited = Budget(None, ("learning", "trials"))
-    assert unlimited.stage("learning").left == unlimited.first_of(3).left == np.inf
+    assert (
+        unlimited.stage("learning").seconds_left
+        == unlimited.first_of(3).seconds_left
+        == np.inf
+    )
     assert not unlimited.is_over
     assert whole.shrunk((1024, 8192), 32.0, 3) == [512, 4096]
     assert Budget().shrunk((1024,), 32.0) == [1024]
@@ -680,7 +692,9 @@ def test_iterations_end_with_the_time(monkeypatch):
 
     X, y = make_friedman1(700, random_state=0)
     monkeypatch.setattr(
-        Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0)
+        Budget,
+        "seconds_left",
+        property(lambda self: np.inf if self.limit is None else 0.0),
     )
     model = KernelMachineRegressor(
         features="binning", random_state=0, time_limit=5.0

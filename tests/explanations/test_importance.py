@@ -21,7 +21,7 @@ from sklearn.metrics import (
 )
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
-from bochner.explanations.importance import growths, lent
+from bochner.explanations.importance import derangement, growths
 from bochner.markup import percent
 
 PLAIN = {
@@ -85,12 +85,12 @@ def test_weights_are_rows():
 
 def test_no_row_lends_to_itself_and_each_lends_by_its_weight():
     rng = np.random.default_rng(0)
-    found = lent(np.full(50, 0.02), rng)
+    found = derangement(np.full(50, 0.02), rng)
     assert (np.sort(found) == np.arange(50)).all()
     assert (found != np.arange(50)).all()
     share = rng.uniform(size=50)
     share /= share.sum()
-    counts = np.bincount(lent(share, rng), minlength=50)
+    counts = np.bincount(derangement(share, rng), minlength=50)
     assert (np.abs(counts - 50 * share) < 1).all()
 
 
@@ -148,7 +148,7 @@ def test_columns_are_permuted_as_they_were_given(frame, learned):
     assert learned.encoder_.has_level_means
     found = learned.importance(X, y, n_repeats=2, random_state=0)
     rng = np.random.default_rng(int(np.random.RandomState(0).randint(2**31)))
-    lenders = [lent(np.full(len(X), 1 / len(X)), rng) for _ in range(2)]
+    lenders = [derangement(np.full(len(X), 1 / len(X)), rng) for _ in range(2)]
     for j, name in enumerate(X):
         losses = [
             mean_squared_error(

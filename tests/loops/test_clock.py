@@ -96,7 +96,7 @@ def test_compilation_is_no_work(now):
         event.unregister("numba:compile", slow)
     assert now[0] >= 100.0
     assert budget.elapsed == 0.0
-    assert budget.left == 50.0
+    assert budget.seconds_left == 50.0
 
 
 def in_process(code, cache, **options):

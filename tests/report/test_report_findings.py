@@ -86,7 +86,7 @@ def test_interactions_with_other_columns_held_are_those_of_the_function_of_the_f
     from bochner.report.explained import PAIRED_BACKGROUND, PAIRED_ROWS, _interactions
 
     found = _interactions(model, rows, [4, 9], 7)
-    some, others = rows.some(PAIRED_ROWS, 8), rows.some(PAIRED_BACKGROUND, 9)
+    some, others = rows.sample(PAIRED_ROWS, 8), rows.sample(PAIRED_BACKGROUND, 9)
 
     def at(a, b):
         row = X[7].copy()

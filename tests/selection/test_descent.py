@@ -201,7 +201,7 @@ class TestAdam:
         points, mean = adam(start, gradients, rate, floor)
         own, course = Adam(start.copy(), rate, floor), EarlyStopping(Schedule(steps, 8))
         for step in course:
-            own.step(gradients[step], course.left)
+            own.step(gradients[step], course.remaining)
             point = points[step]
             np.testing.assert_allclose(own.x, point, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(own.mean, mean, rtol=1e-7, atol=1e-9)
@@ -230,7 +230,7 @@ class TestCourse:
         course, taken = EarlyStopping(Schedule(most, 8)), []
         for step in course:
             course.note(loss(step))
-            taken.append(course.left)
+            taken.append(course.remaining)
         return taken
 
     @pytest.mark.parametrize("most", [1, 2, 7, 95, 450])

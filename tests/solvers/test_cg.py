@@ -484,7 +484,7 @@ class TestPreconditioners:
         """Of few penalties, and of many. Its condition number is 100 at most."""
         S, R, penalty = rows(50, 12, 1e-2), normal(len(penalty), 12), np.array(penalty)
         gram = 200 / 50 * S.T @ S
-        found = applied(SampledGram(S).at(200.0, penalty), R)
+        found = applied(SampledGram(S).with_penalty(200.0, penalty), R)
         np.testing.assert_allclose(
             found, dense(gram, R, penalty[:, None]), rtol=0, atol=1e4 * EPS
         )
@@ -494,7 +494,9 @@ class TestPreconditioners:
         eigenvalues is not divided by.
         """
         S = (normal(50, 3) @ normal(3, 12, seed=1)).astype(np.float32)
-        inverse = applied(SampledGram(S).at(1.0, np.array([1e-12] * 12)), np.eye(12))
+        inverse = applied(
+            SampledGram(S).with_penalty(1.0, np.array([1e-12] * 12)), np.eye(12)
+        )
         largest = np.linalg.eigvalsh(S.T @ S / 50)[-1]
         assert np.linalg.eigvalsh((inverse + inverse.T) / 2)[-1] <= 2 / (
             np.finfo(np.float32).eps * largest
@@ -513,7 +515,10 @@ class TestPreconditioners:
         assert sampled.tail == pytest.approx(tail, rel=1e-9)
         expected = dense(200 / 18 * first.T @ first, R, penalty[:, None] + 200 * tail)
         np.testing.assert_allclose(
-            applied(sampled.at(200.0, penalty), R), expected, rtol=0, atol=1e5 * EPS
+            applied(sampled.with_penalty(200.0, penalty), R),
+            expected,
+            rtol=0,
+            atol=1e5 * EPS,
         )
 
     @pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
@@ -522,7 +527,7 @@ class TestPreconditioners:
         for S in (rows(n, 40, 1e-2), np.zeros((n, 40)), np.zeros((n, 40), np.float32)):
             sampled = SampledRows(S)
             assert sampled.tail >= 0
-            found = applied(sampled.at(5.0, np.array([0.1])), normal(1, 40))
+            found = applied(sampled.with_penalty(5.0, np.array([0.1])), normal(1, 40))
             assert np.isfinite(found).all()
 
     def test_sampled_rows_that_span_all_leave_no_tail(self):
@@ -535,7 +540,7 @@ class TestPreconditioners:
 
     def test_blocks(self):
         R, edges = normal(2, 7), np.array([0, 3, 7])
-        gram = SampledGram(rows(30, 4, 0.1)).at(2.0, np.array([1.0, 2.0]))
+        gram = SampledGram(rows(30, 4, 0.1)).with_penalty(2.0, np.array([1.0, 2.0]))
         jacobi = Jacobi(np.arange(3.0), np.ones((2, 1)))
         found = applied(Blocks([jacobi, gram], edges), R)
         np.testing.assert_array_equal(found[:, :3], applied(jacobi, R[:, :3].copy()))
@@ -555,8 +560,12 @@ class TestPreconditioners:
         Z = rows(1500, D, 1e-6)
         A, penalty = Z.T @ Z, alpha[:, None]
         plain = self.iterations(A, penalty, none)
-        gram = self.iterations(A, penalty, SampledGram(Z[:480]).at(weight, alpha))
-        sampled = self.iterations(A, penalty, SampledRows(Z[:80]).at(weight, alpha))
+        gram = self.iterations(
+            A, penalty, SampledGram(Z[:480]).with_penalty(weight, alpha)
+        )
+        sampled = self.iterations(
+            A, penalty, SampledRows(Z[:80]).with_penalty(weight, alpha)
+        )
         assert gram < sampled < plain
         # A sample of 4 D rows has eigenvalues within (1 - 1 / 2)^2 and (1 + 1 / 2)^2 of
         # all, a condition number of 9: the error halves with each iteration, and the
@@ -571,7 +580,7 @@ class TestPreconditioners:
         both = np.zeros((2 * D, 2 * D))
         both[:D, :D], both[D:, D:] = A, B
         parts = [
-            SampledGram(Z[:480]).at(weight, alpha),
+            SampledGram(Z[:480]).with_penalty(weight, alpha),
             Jacobi(np.diag(B).copy(), penalty),
         ]
         blocks = Blocks(parts, np.array([0, D, 2 * D]))
@@ -583,6 +592,8 @@ class TestPreconditioners:
         """One iteration, and those that show it: what is left is rounding."""
         Z, alpha = rows(300, 50, 1e-6), np.array([1e-3, 1.0])
         assert (
-            self.iterations(Z.T @ Z, alpha[:, None], SampledGram(Z).at(300.0, alpha))
+            self.iterations(
+                Z.T @ Z, alpha[:, None], SampledGram(Z).with_penalty(300.0, alpha)
+            )
             <= 1 + DELAY
         )

@@ -248,28 +248,30 @@ def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, 
     return rows.X[:most], None, n_rows
 
 
-def _explained_columns(found: Any, numbers: NDArray | None, target: str) -> Facts:
+def _explained_columns(explanation: Any, numbers: NDArray | None, target: str) -> Facts:
     """Columns by name: which row, and which output where there are several; prediction,
     base value, a value for each.
 
     Names that an input column has, too, get an underscore at the end.
     """
-    n, d = found.values.shape[:2]
-    outputs = found.output_names if found.values.ndim == 3 else ("",)
+    n, d = explanation.values.shape[:2]
+    outputs = explanation.output_names if explanation.values.ndim == 3 else ("",)
     K = len(outputs)
-    names = found.feature_names
+    names = explanation.feature_names
     leading_columns: Facts = {} if numbers is None else {"row": np.repeat(numbers, K)}
     leading_columns |= (
         {"output": np.tile(np.array(outputs, dtype=object), n)}
-        if found.values.ndim == 3
+        if explanation.values.ndim == 3
         else {}
     )
-    leading_columns[f"{target}_predicted"] = found.predictions.ravel()
-    leading_columns[f"{target}_base"] = np.tile(np.atleast_1d(found.base_values), n)
+    leading_columns[f"{target}_predicted"] = explanation.predictions.ravel()
+    leading_columns[f"{target}_base"] = np.tile(
+        np.atleast_1d(explanation.base_values), n
+    )
     columns = {
         name + "_" * (name in names): values for name, values in leading_columns.items()
     }
-    for suffix, values in (("", found.values), ("_error", found.errors)):
+    for suffix, values in (("", explanation.values), ("_error", explanation.errors)):
         if values is not None:
             flat = values.reshape(n, d, K).swapaxes(1, 2).reshape(n * K, d)
             columns |= {f"{name}{suffix}": flat[:, j] for j, name in enumerate(names)}

@@ -120,12 +120,12 @@ def hold_out(
             "or use --test-size 0"
         )
 
-    def given(rows: NDArray | slice) -> tuple[Any, ...]:
+    def selected_data(rows: NDArray | slice) -> tuple[Any, ...]:
         selected_rows = X if isinstance(rows, slice) else X.take(pa.array(rows))
         beside = () if groups is None else (None, groups[rows])
         return selected_rows, truth.values[rows], *beside
 
-    every = given(slice(None))
+    every = selected_data(slice(None))
     whole = TargetSummary.of(truth)
     if not size:
         return Split(every, every, None, whole, whole)
@@ -147,7 +147,7 @@ def hold_out(
     else:
         train, test = split_rows(X, truth, task, size, seed, notes)
     return Split(
-        given(train),
+        selected_data(train),
         every,
         (X.take(pa.array(test)), _in_groups(truth.take(test), groups, test)),
         TargetSummary.of(truth.take(train)),

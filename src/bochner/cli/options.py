@@ -46,10 +46,10 @@ def _checked(is_right: Callable[[Any], Any], message: str) -> Callable[[Any], An
     place for it.
     """
 
-    def check(given: Any) -> Any:
-        if given is not None and not is_right(given):
-            raise typer.BadParameter(message.format(given))
-        return given
+    def check(value: Any) -> Any:
+        if value is not None and not is_right(value):
+            raise typer.BadParameter(message.format(value))
+        return value
 
     return check
 
@@ -141,7 +141,7 @@ Interval = Annotated[
     float | None,
     typer.Option(
         metavar="COVERAGE",
-        callback=_checked(lambda given: 0 < given < 1, COVERAGE),
+        callback=_checked(lambda coverage: 0 < coverage < 1, COVERAGE),
         help="Add prediction intervals of this coverage, such as 0.9.",
     ),
 ]
@@ -248,7 +248,7 @@ TestSize = Annotated[
     float,
     typer.Option(
         metavar="SHARE",
-        callback=_checked(lambda given: 0 <= given < 1, SHARE),
+        callback=_checked(lambda share: 0 <= share < 1, SHARE),
         help="Share of the rows in the test split; 0 for no score.",
     ),
 ]

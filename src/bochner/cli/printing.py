@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -88,7 +88,7 @@ def importances(facts: Facts) -> list[str]:
     most important first.
     """
     return named_shares(
-        _shown(facts.get("importances")), facts.get("importance_errors")
+        _notable_shares(facts.get("importances")), facts.get("importance_errors")
     )
 
 
@@ -96,10 +96,10 @@ def relevances(facts: Facts) -> list[str]:
     """Columns with at least one per cent of the distance, the ones that count most
     first.
     """
-    return named_shares(_shown(facts.get("relevances")))
+    return named_shares(_notable_shares(facts.get("relevances")))
 
 
-def _shown(shares: dict[str, float] | None) -> dict[str, float]:
+def _notable_shares(shares: dict[str, float] | None) -> dict[str, float]:
     return {
         name: share for name, share in (shares or {}).items() if share >= LEAST_SHARE
     }
@@ -140,6 +140,25 @@ def _map_words(facts: Facts) -> str:
     return f"{text}, {facts['n_features']:,} occupied bins; {filled}"
 
 
+class Grid(NamedTuple):
+    """A table under its header, whose first column is to the left."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+class Quiet(str):
+    """A sentence that matters less."""
+
+
+class Code(str):
+    """Lines of code."""
+
+
+# What is printed, one part below another: names with texts, tables and sentences
+Part = dict[str, Any] | list[tuple[str, str]] | Grid | str
+
+
 def show(report: Facts, as_json: bool, details: bool = False) -> None:
     """Print a report, for people or as one JSON object.
 
@@ -158,12 +177,41 @@ def show(report: Facts, as_json: bool, details: bool = False) -> None:
         console = Console(
             highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, no_color=True
         )
-    printer = _fit_details if details else PRINTERS[report["command"]]
+    parts_of = _fit_details if details else PARTS[report["command"]]
     with console.capture() as capture:
-        printer(console, report)
+        for part in parts_of(report):
+            console.print(_drawn(part))
         for note in report["notes"]:
             console.print(Text.assemble(("note: ", "yellow"), printable(note)))
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def _drawn(part: Part) -> Any:
+    """A part as the console prints it."""
+    if isinstance(part, dict | list):
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, text in part.items() if isinstance(part, dict) else part:
+            table.add_row(Text(name), Text(printable(text)))
+        return table
+    if isinstance(part, Grid):
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            padding=(0, 1, 0, 0),
+            header_style="bold",
+        )
+        first, *others = part.header
+        table.add_column(first, no_wrap=True)
+        for name in others:
+            table.add_column(name, justify="right")
+        for row in part.rows:
+            table.add_row(*row)
+        return table
+    if isinstance(part, Code):
+        return Padding(Text(part, "cyan"), (0, 4))
+    return Text(part, "dim" if isinstance(part, Quiet) else "")
 
 
 def _strict(value: Any) -> Any:
@@ -179,16 +227,15 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def _fit(console: Console, report: Facts) -> None:
+def _fit(report: Facts) -> Iterator[Part]:
     """A summary in six lines, one more for each score beyond two."""
-    facts = {
+    yield {
         "data": f"{report['data']}: {_rows(report)}; target {cut(report['target'])}",
         "task": _task(report),
         "model": model_line(report["model"]),
         **_score_lines(report),
         "saved": f"{_saved(report)}{_cost(report)}; more with --details",
     }
-    _facts(console, facts.items())
 
 
 def _test_rows(report: Facts) -> str:
@@ -199,9 +246,9 @@ def _test_rows(report: Facts) -> str:
     return f"{report['rows_test']:,} rows" + (f", {cut(which)}" if which else "")
 
 
-def _fit_details(console: Console, report: Facts) -> None:
+def _fit_details(report: Facts) -> Iterator[Part]:
     """All that is known of a fit."""
-    facts = {
+    yield {
         "data": f"{report['data']}: {_rows(report)}",
         "target": cut(report["target"]),
         "task": _task(report),
@@ -209,22 +256,17 @@ def _fit_details(console: Console, report: Facts) -> None:
         "training": f"{report['rows_train']:,} rows",
         "test": _test_rows(report),
     }
-    _facts(console, facts.items())
-    _candidates(console, report["model"])
-    _scores(console, report["scores"], f"{report['rows_test']:,} test rows")
+    yield from _candidates(report["model"])
+    yield from _scores(report["scores"], f"{report['rows_test']:,} test rows")
     if report["scores"]:
         baseline = report["baseline"]
         value = (
             cut(baseline["value"]) if "share" in baseline else number(baseline["value"])
         )
-        console.print(
-            Text(f"Baseline: always {baseline['predicts']}, {printable(value)}.", "dim")
-        )
+        yield Quiet(f"Baseline: always {baseline['predicts']}, {printable(value)}.")
     saved = _saved(report).removesuffix("; ")
-    console.print(
-        Text(f"Saved {saved}." if report["out"] else f"{saved.capitalize()}.")
-    )
-    console.print(Text(_cost(report), "dim"))
+    yield f"Saved {saved}." if report["out"] else f"{saved.capitalize()}."
+    yield Quiet(_cost(report))
 
 
 def _rows(report: Facts) -> str:
@@ -283,87 +325,83 @@ def _score_lines(report: Facts) -> dict[str, str]:
     return lines
 
 
-def _candidates(console: Console, facts: Facts) -> None:
+def _candidates(facts: Facts) -> Iterator[Part]:
     """What was tried, the best first, where there was a choice."""
     choice = facts.get("choice")
     if not choice or not choice["candidates"]:
         return
-    table = _table(
-        "candidates",
-        f"{choice['criterion']}, {choice['rows_held_out']:,} validation rows",
-        "± s.e.",
-        "seconds",
+    criterion = f"{choice['criterion']}, {choice['rows_held_out']:,} validation rows"
+    yield Grid(
+        ("candidates", criterion, "± s.e.", "seconds"),
+        [
+            (
+                one["name"],
+                number(one["loss"], UNKNOWN),
+                number(one["standard_error"], UNKNOWN),
+                f"{one['seconds']:.1f}",
+            )
+            for one in choice["candidates"]
+        ],
     )
-    for one in choice["candidates"]:
-        loss, error = (number(one[key], UNKNOWN) for key in ("loss", "standard_error"))
-        table.add_row(one["name"], loss, error, f"{one['seconds']:.1f}")
-    console.print(table)
 
 
-def _plan(console: Console, report: Facts) -> None:
-    _facts(console, report["plan"].facts())
+def _scores(scores: Facts | None, where: str) -> Iterator[Part]:
+    if scores:
+        header = (where, "score", "95 % interval", "baseline")
+        yield Grid(header, [tuple(row) for row in score_rows(scores, UNKNOWN)])
 
 
-def _predict(console: Console, report: Facts) -> None:
-    out = printable(report["out"])
-    columns = report["columns_written"]
-    console.print(
-        Text(f"Wrote {out}: {report['rows']:,} rows, columns {listed(columns)}.")
+def _plan(report: Facts) -> Iterator[Part]:
+    yield report["plan"].facts()
+
+
+def _predict(report: Facts) -> Iterator[Part]:
+    columns = listed(report["columns_written"])
+    yield (
+        f"Wrote {printable(report['out'])}: {report['rows']:,} rows, columns {columns}."
     )
     if report["columns_ignored"]:
-        console.print(
-            Text(
-                "Ignored columns that the model does not use: "
-                f"{listed(report['columns_ignored'])}.",
-                "dim",
-            )
-        )
+        ignored = listed(report["columns_ignored"])
+        yield Quiet(f"Ignored columns that the model does not use: {ignored}.")
 
 
-def _evaluate(console: Console, report: Facts) -> None:
+def _evaluate(report: Facts) -> Iterator[Part]:
     rows = f"{report['rows']:,} rows"
     if report["rows_without_target"]:
         rows += f"; {report['rows_without_target']:,} without a target were dropped"
-    _facts(
-        console,
-        [
-            ("model", report["model"]),
-            ("data", f"{report['data']}: {rows}"),
-            ("target", report["target"]),
-        ],
-    )
-    _scores(console, report["scores"], f"{report['rows_test']:,} rows")
+    yield {
+        "model": report["model"],
+        "data": f"{report['data']}: {rows}",
+        "target": report["target"],
+    }
+    yield from _scores(report["scores"], f"{report['rows_test']:,} rows")
 
 
-def _explain(console: Console, report: Facts) -> None:
-    out = printable(report["out"])
+def _explain(report: Facts) -> Iterator[Part]:
     way = "exact" if report["exact"] else "sampled"
-    rows = (
+    yield (
+        f"Wrote {printable(report['out'])}: Shapley values of "
         f"{report['rows_explained']:,} rows, {way}, against "
-        f"{report['background_rows']:,} training rows"
+        f"{report['background_rows']:,} training rows."
     )
-    console.print(Text(f"Wrote {out}: Shapley values of {rows}."))
-    table = _table("column", f"mean absolute value ({report['unit']})")
-    for name, value in cut_named(
-        list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]
-    ):
-        table.add_row(printable(name), number(value))
-    console.print(table)
-    console.print(Text(_cost(report), "dim"))
+    values = list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]
+    yield Grid(
+        ("column", f"mean absolute value ({report['unit']})"),
+        [(printable(name), number(value)) for name, value in cut_named(values)],
+    )
+    yield Quiet(_cost(report))
 
 
-def _report(console: Console, report: Facts) -> None:
+def _report(report: Facts) -> Iterator[Part]:
     size = f"{report['bytes'] / 1e3:,.0f} kB"
-    console.print(
-        Text(
-            f"Wrote {printable(report['out'])}: {size}, on {report['rows']:,} rows. "
-            "Open it in a browser."
-        )
+    yield (
+        f"Wrote {printable(report['out'])}: {size}, on {report['rows']:,} rows. "
+        "Open it in a browser."
     )
-    console.print(Text(f"{report['seconds']:.1f} s", "dim"))
+    yield Quiet(f"{report['seconds']:.1f} s")
 
 
-def _inspect(console: Console, report: Facts) -> None:
+def _inspect(report: Facts) -> Iterator[Part]:
     classes = report["classes"]
     columns = report["columns"]
     rows = report["rows_train"]
@@ -380,92 +418,52 @@ def _inspect(console: Console, report: Facts) -> None:
         "columns": f"{len(columns):,} ({counts}): {listed(cut_all(columns), 20)}",
         **model_lines(report["model"]),
     }
-    _facts(console, ((key, value) for key, value in facts.items() if value))
-    _candidates(console, report["model"])
-    _scores(console, report["scores"], "test rows")
+    yield {name: text for name, text in facts.items() if text}
+    yield from _candidates(report["model"])
+    yield from _scores(report["scores"], "test rows")
 
 
-def _demo(console: Console, report: Facts) -> None:
-    table = _table(
-        "data",
-        "size",
-        "test score",
-        "95 % interval",
-        "seconds",
-        *report["results"][0]["others"],
-    )
+def _demo(report: Facts) -> Iterator[Part]:
+    yield "Two lines of Python, on data that come with scikit-learn:\n"
+    yield Code(report["code"].rstrip())
+    others = report["results"][0]["others"]
+    rows = []
     for row in report["results"]:
-        size, (value, interval, _) = (
-            f"{row['rows']:,} x {row['columns']}",
-            cells(row["score"], row, UNKNOWN),
+        value, interval, _ = cells(row["score"], row, UNKNOWN)
+        rows.append(
+            (
+                row["data"],
+                f"{row['rows']:,} x {row['columns']}",
+                f"{NAMES[row['score']]} {value}",
+                interval,
+                f"{row['seconds']:.1f}",
+                *(f"{other:.3f}" for other in row["others"].values()),
+            )
         )
-        others = (f"{other:.3f}" for other in row["others"].values())
-        table.add_row(
-            row["data"],
-            size,
-            f"{NAMES[row['score']]} {value}",
-            interval,
-            f"{row['seconds']:.1f}",
-            *others,
-        )
-    console.print(Text("Two lines of Python, on data that come with scikit-learn:\n"))
-    console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
-    console.print(table)
-    console.print(
-        Text(
-            "R² by KernelMachineRegressor. The other models are scikit-learn's, with "
-            "defaults.",
-            "dim",
-        )
+    yield Grid(
+        ("data", "size", "test score", "95 % interval", "seconds", *others), rows
+    )
+    yield Quiet(
+        "R² by KernelMachineRegressor. The other models are scikit-learn's, with "
+        "defaults."
     )
     compiling = report["compile_seconds"]
     if compiling >= LEAST_COMPILING:
-        once = (
+        yield Quiet(
             f"Compiling the inner loops took {compiling:.1f} s more. It happens "
             "once: they are cached on disk."
         )
-        console.print(Text(once, "dim"))
 
 
-def _warmup(console: Console, report: Facts) -> None:
-    counts = (
-        f"{report['compiled']:,} loops in {report['seconds']:.1f} s; "
-        f"{report['kept_before']:,} were cached already"
-    )
-    console.print(
-        Text(f"Compiled {counts}. The cache is {printable(report['folder'])}.")
+def _warmup(report: Facts) -> Iterator[Part]:
+    yield (
+        f"Compiled {report['compiled']:,} loops in {report['seconds']:.1f} s; "
+        f"{report['kept_before']:,} were cached already. The cache is "
+        f"{printable(report['folder'])}."
     )
 
 
-def _facts(console: Console, facts: Iterable[tuple[str, Any]]) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for key, value in facts:
-        table.add_row(Text(key), Text(printable(value)))
-    console.print(table)
-
-
-def _scores(console: Console, scores: Facts | None, where: str) -> None:
-    if not scores:
-        return
-    table = _table(where, "score", "95 % interval", "baseline")
-    for row in score_rows(scores, UNKNOWN):
-        table.add_row(*row)
-    console.print(table)
-
-
-def _table(first: str, *names: str) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
-    )
-    table.add_column(first, no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right")
-    return table
-
-
-PRINTERS = {
+PARTS = {
     "demo": _demo,
     "warmup": _warmup,
     "fit": _fit,

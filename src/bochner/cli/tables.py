@@ -116,7 +116,9 @@ def refuse_infinite(X: Any, path: Path) -> None:
     names.
     """
     if isinstance(X, pa.Table) and (infinite := infinite_value(X)):
-        raise CommandError(f"{path}: {infinite.at(place_of(path, infinite.row))}")
+        raise CommandError(
+            f"{path}: {infinite.message_at(place_of(path, infinite.row))}"
+        )
 
 
 def place_of(path: str | os.PathLike[str], row: int) -> str:

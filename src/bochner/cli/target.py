@@ -249,7 +249,7 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
             f"{path}: column '{name}' has type {column.type}; a target holds "
             "numbers, text or booleans"
         )
-    column = _plain(column)
+    column = _in_basic_type(column)
     has_value = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_floating(column.type):
         has_value &= ~np.isnan(column.to_numpy(zero_copy_only=False))
@@ -287,7 +287,7 @@ def with_target_read(
     column = table[name].combine_chunks()
     if kind_of_type(column.type) != "text":
         return table, ""
-    coded = _plain(column).dictionary_encode()
+    coded = _in_basic_type(column).dictionary_encode()
     labels = coded.dictionary.to_pylist()
     rows = np.bincount(coded.indices.drop_null().to_numpy(), minlength=len(labels))
     written = written_kind(dict(zip(labels, rows.tolist(), strict=True)), name)
@@ -375,7 +375,7 @@ def kind_of_type(kind: pa.DataType) -> str:
     return ""
 
 
-def _plain(column: Any) -> Any:
+def _in_basic_type(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if (

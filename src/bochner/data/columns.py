@@ -306,11 +306,11 @@ def column_name(names: Sequence[str] | None, j: int) -> str:
     return f"x{j}" if names is None else names[j]
 
 
-def column_names(given: Iterable[object] | None, n_columns: int) -> list[str]:
+def column_names(names: Iterable[object] | None, n_columns: int) -> list[str]:
     """The names as they are given, or x0, x1, ... without any."""
-    if given is None:
+    if names is None:
         return [f"x{j}" for j in range(n_columns)]
-    return [str(name) for name in given]
+    return [str(name) for name in names]
 
 
 def column_number(column: int | str, names: Sequence[str]) -> int:

@@ -329,7 +329,7 @@ class TextColumn(Encoding):
         gap = self.code.stop if self.gaps else -1
         return np.array([*(place.get(label, other) for label in labels), gap])
 
-    def known(self, labels: list[str]) -> NDArray | None:
+    def seen_in_fit(self, labels: list[str]) -> NDArray | None:
         """Which levels the fit saw; None where nothing tells, as beyond `categories`
         without means, or in a column whose levels were left out.
         """
@@ -344,7 +344,7 @@ class TextColumn(Encoding):
         nothing tells.
         """
         rows = np.bincount(codes[codes >= 0], minlength=len(labels))
-        is_seen = self.known(labels)
+        is_seen = self.seen_in_fit(labels)
         return rows * (False if is_seen is None else ~is_seen)
 
     def unseen(self, codes: NDArray, labels: list[str]) -> str:

@@ -141,12 +141,12 @@ def _as_numbers(column: Any) -> NDArray:
     return _column_bits(column)
 
 
-def _rounded(values: NDArray, some: Indices) -> Floats:
-    """Numbers of a column rounded to a millionth of the interquartile range of some;
-    as they are where it is zero.
+def _rounded(values: NDArray, sample_rows: Indices) -> Floats:
+    """Numbers of a column rounded to a millionth of the interquartile range of some
+    rows; as they are where it is zero.
     """
     values = values.astype(np.float64, copy=False)
-    finite_values = values[some]
+    finite_values = values[sample_rows]
     finite_values = finite_values[np.isfinite(finite_values)]
     upper, lower = (
         np.quantile(finite_values, [0.75, 0.25]) if len(finite_values) else (0.0, 0.0)

@@ -342,10 +342,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Encodings of one kind."""
         return [column for column in self.columns_ if isinstance(column, kind)]
 
-    def _but(self, **known: Any) -> TableEncoder:
+    def _but(self, **changes: Any) -> TableEncoder:
         """An encoder that knows something else."""
         other = copy(self)
-        other.__dict__.update(known)
+        other.__dict__.update(changes)
         return other
 
     def with_codes(
@@ -636,7 +636,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = self._columns_of(X, TextColumn) if variances else iter(())
         for column, _, (codes, labels) in columns:
             key = str(column.index)
-            is_seen = column.known(labels) if key in variances else None
+            is_seen = column.seen_in_fit(labels) if key in variances else None
             if is_seen is not None:
                 unseen = ~np.append(is_seen, True)[codes][:, np.newaxis]
                 total = total + unseen * variances[key]

@@ -294,9 +294,9 @@ def _may_begin_with_years(values: Sequence[str]) -> bool:
     return len(first) < len(last) and first != {"01"}
 
 
-def _unit(found: re.Match[str]) -> str:
+def _unit(match: re.Match[str]) -> str:
     """What stands before or behind a number, without blanks at its ends."""
-    return (found["before"] or found["after"] or "").strip()
+    return (match["before"] or match["after"] or "").strip()
 
 
 def number_written(value: str, decimal: str, unit: str) -> float | None:

@@ -155,16 +155,16 @@ class AnchorGraph:
         """Number of landmarks that rows share."""
         return int(np.count_nonzero(self.root))
 
-    _found: tuple[int, NDArray, NDArray] | None = None
+    _eigenpairs: tuple[int, NDArray, NDArray] | None = None
 
     def eigenvectors(self, count: int) -> tuple[Floats, Floats]:
         """The largest eigenvalues of A'A, descending from one, and their vectors,
         shape (m, count); found once.
         """
-        if self._found is None or self._found[0] < count:
+        if self._eigenpairs is None or self._eigenpairs[0] < count:
             values, vectors = leading(self.matrix, min(count, self.rank))
-            self._found = count, np.minimum(values, 1.0), vectors
-        _, values, vectors = self._found
+            self._eigenpairs = count, np.minimum(values, 1.0), vectors
+        _, values, vectors = self._eigenpairs
         return values[:count], vectors[:, :count]
 
 

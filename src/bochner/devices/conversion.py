@@ -59,14 +59,14 @@ def any_arrays(method: Method) -> Method:
     return cast(Method, call)
 
 
-def _returned(found: Any, place: Device, single: bool) -> Any:
+def _returned(result: Any, place: Device, single: bool) -> Any:
     """What a method has found, where it is asked for, in single precision or as it
     is.
     """
-    if isinstance(found, tuple):
-        return tuple(_returned(one, place, single) for one in found)
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "biuf":
-        return found
+    if isinstance(result, tuple):
+        return tuple(_returned(one, place, single) for one in result)
+    if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
+        return result
     return place.put(
-        found.astype(np.float32) if single and found.dtype == np.float64 else found
+        result.astype(np.float32) if single and result.dtype == np.float64 else result
     )

@@ -175,7 +175,8 @@ class WaterfallDisplay(Display):
             (output_explanation.feature_names[j] for j in first), STEP_WIDTH
         )
         names = [
-            f"{name} = {_shown(given[j])}" for name, j in zip(short, first, strict=True)
+            f"{name} = {_short_value(given[j])}"
+            for name, j in zip(short, first, strict=True)
         ]
         steps = list(values[first])
         rest = np.delete(values, first)
@@ -505,7 +506,7 @@ class InteractionDisplay(Display):
         canvas.label_axes(ax, "", "", "Interactions of pairs of columns")
 
 
-def _shown(value: Any) -> str:
+def _short_value(value: Any) -> str:
     """A value of a row, short."""
     if isinstance(
         value, bool | np.bool_ | int | float | np.integer | np.floating

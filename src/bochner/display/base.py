@@ -153,13 +153,13 @@ class Display:
         raise NotImplementedError
 
 
-def _as_field(given: Any, kind: str) -> Any:
+def _as_field(value: Any, kind: str) -> Any:
     """What is given for a field, as the annotation of the field says."""
     if kind == "Sequence[Array]":
-        return [np.asarray(one, np.float64) for one in given]
+        return [np.asarray(one, np.float64) for one in value]
     if kind in ("Array", "Values"):
-        return np.asarray(given, np.float64 if kind == "Array" else None)
-    return list(given) if kind.startswith("Sequence") else given
+        return np.asarray(value, np.float64 if kind == "Array" else None)
+    return list(value) if kind.startswith("Sequence") else value
 
 
 def fitted_attribute(model: Any, name: str) -> Any:

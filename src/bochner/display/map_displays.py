@@ -159,7 +159,7 @@ class KernelDisplay(Display):
         estimate = estimates_from_first(fitted_map, line)
         if n_draws == 0:
             centre = kernel
-            deviation = _known(fitted_map, line)
+            deviation = _exact_deviation(fitted_map, line)
             band = KNOWN
         else:
             centre, deviation = _redraws(seen, start, line, n_draws, random_state)
@@ -231,7 +231,7 @@ def _reach(seen: View, start: NDArray, e: NDArray) -> float:
     return float(HALVES * t[np.argmax(below)]) if below.any() else HALVES
 
 
-def _known(features: Any, line: NDArray) -> NDArray:
+def _exact_deviation(features: Any, line: NDArray) -> NDArray:
     """Standard deviation of the mean of independent cosines."""
     pairs = (
         isinstance(features, FourierFeatures)

@@ -221,21 +221,21 @@ def cholesky(matrix: NDArray) -> NDArray:
     return matrix
 
 
-def _eliminate(matrix: NDArray, own: slice) -> None:
+def _eliminate(matrix: NDArray, panel: slice) -> None:
     """One panel of a factor, and what is left below of the matrix."""
-    end = own.stop
+    end = panel.stop
     tiles = _tiles(end, len(matrix), PANEL)
-    corner = np.asfortranarray(matrix[own, own])
+    corner = np.asfortranarray(matrix[panel, panel])
     with single_threaded_blas():
         potrf(corner)
-    matrix[own, own] = corner
+    matrix[panel, panel] = corner
 
     def divide(part: slice) -> None:
-        trtrs(corner, rows := np.asfortranarray(matrix[part, own].T))
-        matrix[part, own] = rows.T
+        trtrs(corner, rows := np.asfortranarray(matrix[part, panel].T))
+        matrix[part, panel] = rows.T
 
     def update(part: slice) -> None:
-        products = matrix[part, own] @ matrix[end : part.stop, own].T
+        products = matrix[part, panel] @ matrix[end : part.stop, panel].T
         products[:, part.start - end :] = np.tril(products[:, part.start - end :])
         matrix[part, end : part.stop] -= products
 

@@ -108,17 +108,19 @@ def sum_in_place(left: Any, right: Any) -> Any:
 
 
 def with_sum(
-    sums: list[RangeSum], own: RangeSum, add: Callable[[Any, Any], Any] = sum_in_place
+    sums: list[RangeSum],
+    next_sum: RangeSum,
+    add: Callable[[Any, Any], Any] = sum_in_place,
 ) -> list[RangeSum]:
     """Sums over consecutive ranges and the next one, neighbours added where the tree
     of `reduce` does.
     """
-    size = 2 * own.size
+    size = 2 * next_sum.size
     if not sums or 2 * sums[-1].size != size or sums[-1].first % size:
-        return [*sums, own]
+        return [*sums, next_sum]
     first, _, earlier_total = sums[-1]
     return with_sum(
-        sums[:-1], RangeSum(first, size, add(earlier_total, own.total)), add
+        sums[:-1], RangeSum(first, size, add(earlier_total, next_sum.total)), add
     )
 
 

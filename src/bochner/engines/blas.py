@@ -129,7 +129,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-def _known() -> _Process:
+def _loaded_libraries() -> _Process:
     """The libraries, looked for at the first use, when NumPy's and SciPy's are
     there.
     """
@@ -153,7 +153,7 @@ class single_threaded_blas(ContextDecorator):
     """
 
     def __enter__(self) -> None:
-        self.process = _known()
+        self.process = _loaded_libraries()
         self.user = ref(self, self.process.leave)
         try:
             self.process.enter(self.user)

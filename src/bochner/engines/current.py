@@ -23,7 +23,7 @@ def current_engine() -> Engine:
     return as_engine(current().engine)
 
 
-def as_engine(given: Any) -> Engine:
+def as_engine(engine: Any) -> Engine:
     """What runs work, of what users have: a client of Dask, an executor, an engine;
     None for threads.
 
@@ -35,39 +35,39 @@ def as_engine(given: Any) -> Engine:
         Where the library that it needs is not installed, with the command that installs
         it.
     """
-    if given is None:
+    if engine is None:
         return LOCAL
-    if (client := _client(given)) is not None:
+    if (client := _client(engine)) is not None:
         from bochner.engines.dask import DaskEngine
 
         return DaskEngine(client)
-    if isinstance(given, Executor):
-        return FuturesEngine(given)
+    if isinstance(engine, Executor):
+        return FuturesEngine(engine)
     asked = "submit", "share", "result", "is_remote"
-    if not isinstance(given, type) and all(hasattr(given, one) for one in asked):
-        return given
-    if "://" in str(given):
+    if not isinstance(engine, type) and all(hasattr(engine, one) for one in asked):
+        return engine
+    if "://" in str(engine):
         raise TypeError(
             "engine must be a Client of the scheduler, not its address: "
-            f"dask.distributed.Client({given!r})."
+            f"dask.distributed.Client({engine!r})."
         )
     raise TypeError(
         "engine must be a dask.distributed.Client, an executor of "
-        f"concurrent.futures or None, got {given!r}."
+        f"concurrent.futures or None, got {engine!r}."
     )
 
 
-def _client(given: Any) -> Any:
+def _client(engine: Any) -> Any:
     """The client of Dask that somebody means, by a client itself, a cluster, or an
     executor that a client has made.
     """
     dask: Any = sys.modules.get("distributed")
     if not hasattr(dask, "Client"):
         return None
-    if isinstance(given, dask.cfexecutor.ClientExecutor):
-        return given._client
-    if isinstance(given, dask.deploy.Cluster):
-        if given not in _clients or _clients[given].status == "closed":
-            _clients[given] = dask.Client(given, set_as_default=False)
-        return _clients[given]
-    return given if isinstance(given, dask.Client) else None
+    if isinstance(engine, dask.cfexecutor.ClientExecutor):
+        return engine._client
+    if isinstance(engine, dask.deploy.Cluster):
+        if engine not in _clients or _clients[engine].status == "closed":
+            _clients[engine] = dask.Client(engine, set_as_default=False)
+        return _clients[engine]
+    return engine if isinstance(engine, dask.Client) else None

@@ -316,7 +316,7 @@ class DaskEngine:
         """A value that the cluster keeps, made by a task: scattered ones die with
         their worker.
         """
-        return self.submit(itself, value)
+        return self.submit(identity, value)
 
     def watch(self, handle: Future, done: Callable[[], object]) -> None:
         """Call ``done()`` while a result is waited for, once that of the handle is
@@ -357,7 +357,7 @@ class DaskEngine:
             self._watched.pop(future)()
 
 
-def itself(value: Any) -> Any:
+def identity(value: Any) -> Any:
     """The value: work that makes of it what a cluster keeps, and can make again."""
     return value
 

@@ -600,9 +600,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.class_count_[np.searchsorted(self.classes_, labels)] = weights
         return self._known_targets()
 
-    def _count_targets(self, target: Target, left: float = 1.0) -> None:
+    def _count_targets(self, target: Target, remaining_share: float = 1.0) -> None:
         class_numbers = np.searchsorted(self.classes_, target.y)
-        self.class_count_ = left * self.class_count_ + np.bincount(
+        self.class_count_ = remaining_share * self.class_count_ + np.bincount(
             class_numbers, target.weight, len(self.classes_)
         )
 
@@ -693,7 +693,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return self.loss
         few = rows.source.n_counted < POLICY.fewest_compared
         few &= not solution.is_linear
-        timely = POLICY.loss_work * solution.seconds <= rows.budget.left
+        timely = POLICY.loss_work * solution.seconds <= rows.budget.seconds_left
         compares = (
             given_alphas(self.alpha) is None
             and not few
@@ -706,23 +706,23 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self,
         solution: RidgeSolution,
         choice: Choice | None,
-        found: ClassFit | None = None,
+        loss_fit: ClassFit | None = None,
         rows: Prepared | None = None,
         design: Design | None = None,
     ) -> None:
         super()._store(solution, choice)
-        if found is None:
-            found = as_squared(solution)._replace(
+        if loss_fit is None:
+            loss_fit = as_squared(solution)._replace(
                 reason="other losses need all rows at once"
             )
-        self.loss_ = found.loss
-        self.loss_reason_ = found.reason
-        self.link_ = found.link
-        seen = found.held_out_predictions
-        largest = largest_score(found.loss)
+        self.loss_ = loss_fit.loss
+        self.loss_reason_ = loss_fit.reason
+        self.link_ = loss_fit.link
+        seen = loss_fit.held_out_predictions
+        largest = largest_score(loss_fit.loss)
         self.curve_ = curve_of(
             seen,
-            found.link,
+            loss_fit.link,
             len(self.classes_),
             largest,
             self._request.budget().seconds,
@@ -730,15 +730,15 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         # By choices without the rows
         few = None if choice is None else choice.predictions
         self.set_thresholds_ = set_thresholds_of(
-            few or seen, found.link, self.curve_, largest
+            few or seen, loss_fit.link, self.curve_, largest
         )
-        self._keep_features(found.features)
-        self.intercept_ = found.intercept
-        self.alpha_ = found.alpha
-        self.n_steps_ = found.n_steps
-        self._start = found.start
-        self.feature_weights_ = found.coef
-        self.stack_ = found.stack
+        self._keep_features(loss_fit.features)
+        self.intercept_ = loss_fit.intercept
+        self.alpha_ = loss_fit.alpha
+        self.n_steps_ = loss_fit.n_steps
+        self._start = loss_fit.start
+        self.feature_weights_ = loss_fit.coef
+        self.stack_ = loss_fit.stack
 
     def _solve_other_rows(self, rows: TrainingRows) -> None:
         self.class_count_ = np.zeros(len(self.classes_))

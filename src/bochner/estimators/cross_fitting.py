@@ -79,7 +79,7 @@ def cross_fitted(
         folds = splits.folds_like_all(source.weights)
     if folds is None or len(folds) > max(POLICY.crossed_folds):
         return None
-    seconds = budget.left / (len(folds) + 1)
+    seconds = budget.seconds_left / (len(folds) + 1)
     if seconds < POLICY.crossed_seconds:
         return None
     options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}

@@ -160,7 +160,7 @@ class FirstRows(NamedTuple):
         """Whether they fix the encodings again: their number has doubled."""
         return self.n_rows >= 2 * self.n_fixed
 
-    def plus(self, other: FirstRows, left: float) -> FirstRows:
+    def plus(self, other: FirstRows, remaining_share: float) -> FirstRows:
         """These rows, of whose weight a share is left, and other ones after them;
         ValueError for frames and arrays.
         """
@@ -175,7 +175,11 @@ class FirstRows(NamedTuple):
         X = stacked([self.X, other.X])
         y = np.concatenate([np.asarray(one.y) for one in pair])
         return FirstRows(
-            X, y, weight, self.n_fixed, np.concatenate([left * self.decay, other.decay])
+            X,
+            y,
+            weight,
+            self.n_fixed,
+            np.concatenate([remaining_share * self.decay, other.decay]),
         )
 
     def settled(self) -> tuple | None:
@@ -317,11 +321,11 @@ class ValidationSample:
             place = place[row_numbers]
         return _least(*counted.whole(), place)
 
-    def faded(self, left: float) -> ValidationSample:
+    def faded(self, remaining_share: float) -> ValidationSample:
         """The rows of whose weight a share is left, but for those of which nothing
         is.
         """
-        weight = self.weight * left
+        weight = self.weight * remaining_share
         has_weight = weight > 0
         return _least(
             self.rows[has_weight],
@@ -451,19 +455,23 @@ class PartialFitState:
         """Precision of the features."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def plus(self, design: Design, left: float = 1.0) -> PartialFitState:
+    def plus(self, design: Design, remaining_share: float = 1.0) -> PartialFitState:
         """The sums, of which a share is left, with the rows of a design."""
         moments = design.moments()
         validation = self.validation
         if isinstance(design.source, ArraySource):
             new_validation = ValidationSample.of(design.source, self.seed)
-            before = validation if left == 1 else validation.faded(left)
+            before = (
+                validation
+                if remaining_share == 1
+                else validation.faded(remaining_share)
+            )
             validation = (
                 before + new_validation
                 if self.n_rows and len(before.place)
                 else new_validation
             )
-        matrix = self.matrix * left
+        matrix = self.matrix * remaining_share
         n_rows = self.n_rows + moments.n_rows
         matrix += moments.matrix
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)

@@ -113,7 +113,7 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
     def predict(Z: NDArray) -> NDArray[np.float64]:
         predictions = targets.inverse(scores_at(model, Z), model.loss_ == "poisson")
         bounds = vars(model).get("bounds_")
-        return predictions if bounds is None else bounds.at(predictions)
+        return predictions if bounds is None else bounds.clipped(predictions)
 
     def variances(Z: NDArray, A: NDArray) -> NDArray[np.float64]:
         return posterior.variances_of_sums(model.features_, Z, A) * np.square(

@@ -448,15 +448,17 @@ class LossProblem:
         given_up = any(trace.given_up for trace in traces)
         return LossTrial(start, alpha, best, float(mean[best]), fitted, end, given_up)
 
-    def _problem(self, at: Point, alpha: float, fold: Fold | None = None) -> Reweighted:
+    def _problem(
+        self, point: Point, alpha: float, fold: Fold | None = None
+    ) -> Reweighted:
         """The loss with a ridge penalty, from a point on, on all rows or those that
         are fitted in a fold.
         """
         blocks = self.ridge.blocks
         if fold is not None:
             blocks = Without(blocks, fold.fitted)
-        penalty = np.full((len(at[0]), 1), alpha) * self.relative
-        return Reweighted(blocks, self.loss, penalty, *at, self.ridge.dtype)
+        penalty = np.full((len(point[0]), 1), alpha) * self.relative
+        return Reweighted(blocks, self.loss, penalty, *point, self.ridge.dtype)
 
     def _minimise(
         self, problem: Reweighted, n_steps: int, trace: _Trace | None = None

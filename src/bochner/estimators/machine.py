@@ -69,7 +69,7 @@ from bochner.features.leaves import (
     seeded,
 )
 from bochner.inputs.checks import threads_of
-from bochner.inputs.opened import exceeds_limit, given, given_batch
+from bochner.inputs.opened import exceeds_limit, given_batch, open_data
 from bochner.inputs.splits import row_splits, with_validation
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
@@ -272,7 +272,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _solve_other_rows(self, rows: TrainingRows) -> None:
         """Solve for other rows with all that was chosen."""
 
-    def _count_targets(self, target: Target, left: float) -> None:
+    def _count_targets(self, target: Target, remaining_share: float) -> None:
         """Take note of the targets of a batch that joins the sums, of which a share
         is left.
         """
@@ -352,7 +352,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 f"{type(validation).__name__}."
             )
         self._request.refuse_rows_alone()
-        X, y, weight, _, stream = given(*validation, *[None] * (3 - len(validation)))
+        X, y, weight, _, stream = open_data(
+            *validation, *[None] * (3 - len(validation))
+        )
         if stream is not None:
             raise ValueError(
                 "validation must fit the memory, and it is a larger source: give some "
@@ -411,7 +413,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         to, unless it is given which do.
         """
         is_validated = self._request.learnable() or self._request.needs_unseen
-        is_hasty = budget.left < NOTED_SECONDS
+        is_hasty = budget.seconds_left < NOTED_SECONDS
         if rows.splits is not None or rows.y is None or is_hasty or not is_validated:
             return
         if name := column_of_groups(self.encoder_, rows.X, self._seed()):
@@ -659,7 +661,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             design = Design(
                 source, self.features_, self._sums.dtype, place=current_device()
             )
-            self._sums = self._sums.plus(design, left=remaining_share)
+            self._sums = self._sums.plus(design, remaining_share=remaining_share)
             self._count_targets(target, remaining_share)
             self._forget()
         return self
@@ -702,7 +704,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self,
         solution: RidgeSolution,
         choice: Choice | None,
-        found: Any = None,
+        loss_fit: Any = None,
         rows: Prepared | None = None,
         design: Design | None = None,
     ) -> None:
@@ -715,7 +717,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             By the squared loss.
         choice : Choice or None
             What was learned before.
-        found : object, optional
+        loss_fit : object, optional
             The solution by another loss, see `_by_loss`.
         rows : Prepared, optional
             The rows, where all are in memory.

@@ -220,7 +220,7 @@ def _n_timely(
         X, T, _ = rows.whole()
         loss.of(T, scores(X, np.arange(rows.n_rows)))
     few = int(
-        min(budget.left / 2 / max((n_columns + 1) * clock.elapsed, 1e-9), 1.0)
+        min(budget.seconds_left / 2 / max((n_columns + 1) * clock.elapsed, 1e-9), 1.0)
         * rows.n_rows
     )
     return few if few >= min(POLICY.evaluated_rows[0], rows.n_rows) else 0

@@ -130,7 +130,7 @@ def fit_numbers(
     name: str,
     quantile: float,
     y: NDArray,
-    given: NDArray | None,
+    alphas: NDArray | None,
 ) -> LossFit:
     """The regressor by another loss.
 
@@ -140,7 +140,7 @@ def fit_numbers(
     quantile : float
     y : array of shape (n, K)
         Targets of the loss: standardised ones, or counts.
-    given : array of shape (A,) or None
+    alphas : array of shape (A,) or None
         Ridge penalties, where they are given.
     """
     stored = stored_problem(design, fitted, task)
@@ -150,9 +150,9 @@ def fit_numbers(
         problem, mean = _of_numbers(stored, loss, y)
         problem = replace(problem, budget=task.budget)
         begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
-        if given is not None:
+        if alphas is not None:
             loss_fit = replace(problem, tol=task.tol, relative=1.0).fit(
-                begun, tuple(given), validated=True
+                begun, tuple(alphas), validated=True
             )
         else:
             loss_fit = problem.fit(
@@ -614,27 +614,27 @@ def _at_ridge(
 
 def _as_fitted(
     name: str,
-    found: LossFit,
+    loss_fit: LossFit,
     features: FeatureMap,
     start: Start,
     reason: str = "as given",
 ) -> ClassFit:
     """The classifier of another loss, calibrated on the rows held out."""
-    seen = found.held_out_predictions
+    seen = loss_fit.held_out_predictions
     link = np.array([1.0, 0.0]) if seen is None else fit_temperature(*by_class(seen))
-    if all(_separated(*pair) for pair in found.fitted):
+    if all(_separated(*pair) for pair in loss_fit.fitted):
         reason += f"; {SEPARATED}"
     of_loss = (
-        found.coef,
-        found.intercept,
+        loss_fit.coef,
+        loss_fit.intercept,
         link,
-        found.alpha,
+        loss_fit.alpha,
         start,
-        found.n_steps,
+        loss_fit.n_steps,
         seen,
         reason,
     )
-    return ClassFit(name, features, *of_loss, unseen=found.unseen)
+    return ClassFit(name, features, *of_loss, unseen=loss_fit.unseen)
 
 
 def _from_prior(
@@ -715,15 +715,15 @@ def _from_prior(
 
 def _as_other(
     name: str,
-    found: LossFit,
+    loss_fit: LossFit,
     problem: LossProblem,
     stored: StoredProblem,
     fitted: RidgeSolution,
 ) -> ClassFit:
     """The classifier of a loss that began at the shares of the classes."""
     beside = len(problem.ridge.maps) > len(stored.ridge.maps)
-    start = Start(fitted.alpha, 1.0, beside, found.start, problem.by_newton)
-    return _as_fitted(name, found, problem.ridge.design.features, start)
+    start = Start(fitted.alpha, 1.0, beside, loss_fit.start, problem.by_newton)
+    return _as_fitted(name, loss_fit, problem.ridge.design.features, start)
 
 
 def _gain_of_both(
@@ -883,7 +883,7 @@ def _stacked(
 
 
 def side_by_side(
-    solution: RidgeSolution, found: LossFit | ClassFit, stacked: bool
+    solution: RidgeSolution, loss_fit: LossFit | ClassFit, stacked: bool
 ) -> RidgeSolution:
     """The solution by another loss; or both next to one another, (D, 2K).
 
@@ -891,12 +891,14 @@ def side_by_side(
     columns.
     """
     if not stacked:
-        return replace(solution, coef=found.coef, intercept=found.intercept)
-    padded = np.pad(solution.coef, ((0, len(found.coef) - len(solution.coef)), (0, 0)))
-    intercept = np.concatenate([solution.intercept, found.intercept])
+        return replace(solution, coef=loss_fit.coef, intercept=loss_fit.intercept)
+    padded = np.pad(
+        solution.coef, ((0, len(loss_fit.coef) - len(solution.coef)), (0, 0))
+    )
+    intercept = np.concatenate([solution.intercept, loss_fit.intercept])
     return replace(
         solution,
-        coef=np.ascontiguousarray(np.hstack([padded, found.coef])),
+        coef=np.ascontiguousarray(np.hstack([padded, loss_fit.coef])),
         intercept=intercept,
     )
 

@@ -63,17 +63,17 @@ class Given:
         return isinstance(self.alpha, str) and self.alpha in CRITERIA
 
 
-def conflict(given: Given) -> Rule | None:
+def conflict(parameters: Given) -> Rule | None:
     """The first rule that the given parameters break, its message as the user writes
     them; None if there is none.
     """
-    broken_rule = next((rule for rule in RULES if rule.excludes(given)), None)
+    broken_rule = next((rule for rule in RULES if rule.excludes(parameters)), None)
 
     def written(part: re.Match[str]) -> str:
         if part[1] == "kernels_with_bins":
             *most, last = kernels_with_bins()
             return f"auto, {', '.join(most)} or {last}"
-        return given.write(part[1], part[2] or None)
+        return parameters.write(part[1], part[2] or None)
 
     return (
         None
@@ -127,88 +127,103 @@ def _has_kernel_rows(features: Any) -> bool:
     return has_kernel_rows(features)
 
 
-def _has_learned_bins(given: Given) -> bool:
-    return given.binned and (given.features == "hybrid" or given.metric in LEARNED)
+def _has_learned_bins(parameters: Given) -> bool:
+    return parameters.binned and (
+        parameters.features == "hybrid" or parameters.metric in LEARNED
+    )
 
 
 RULES = (
     Rule(
         "kernel",
-        lambda given: given.own_map and given.kernel != "auto",
+        lambda parameters: parameters.own_map and parameters.kernel != "auto",
         "features is a map with its own kernel: keep {kernel:auto}.",
     ),
     Rule(
         "features",
-        lambda given: given.solver != "exact" and _has_kernel_rows(given.features),
+        lambda parameters: (
+            parameters.solver != "exact" and _has_kernel_rows(parameters.features)
+        ),
         "KernelRows belong to solver='exact', which makes them of a kernel: use "
         "solver='exact', or kernel=.",
     ),
     Rule(
         "metric",
-        lambda given: given.metric in LEARNED and (given.own_kernel or given.own_map),
+        lambda parameters: (
+            parameters.metric in LEARNED
+            and (parameters.own_kernel or parameters.own_map)
+        ),
         "{metric} learns lengthscales, but the kernel or map given has its own: keep "
         "{metric:auto}, or give the kernel "
         "by name.",
     ),
     Rule(
         "solver",
-        lambda given: given.solver == "exact" and given.binned,
+        lambda parameters: parameters.solver == "exact" and parameters.binned,
         "{solver} computes the kernel itself, without {features}: keep "
         "{features:auto}; the kernel of bins is "
         "{kernel:laplacian}.",
     ),
     Rule(
         "solver",
-        lambda given: given.solver == "direct" and given.binned,
+        lambda parameters: parameters.solver == "direct" and parameters.binned,
         "{solver} needs dense features; bins are solved by conjugate gradients: use "
         "{solver:auto} or {solver:cg}.",
     ),
     Rule(
         "alpha",
-        lambda given: given.criterion and given.binned,
+        lambda parameters: parameters.criterion and parameters.binned,
         "{alpha} needs the direct solver; bins are solved by conjugate gradients: "
         "use {alpha:auto} or numbers, or "
         "{features:fourier}.",
     ),
     Rule(
         "alpha",
-        lambda given: given.criterion and given.solver == "cg",
+        lambda parameters: parameters.criterion and parameters.solver == "cg",
         "{alpha} needs the direct solver: use {solver:direct}, or {alpha:auto} or "
         "numbers.",
     ),
     Rule(
         "kernel",
-        lambda given: (
-            _has_learned_bins(given)
-            and (given.own_kernel or given.kernel not in ("auto", "laplacian"))
+        lambda parameters: (
+            _has_learned_bins(parameters)
+            and (
+                parameters.own_kernel or parameters.kernel not in ("auto", "laplacian")
+            )
         ),
         "{features} with a learned metric needs the Laplacian kernel: use "
         "{kernel:auto}, or {features:fourier}.",
     ),
     Rule(
         "kernel",
-        lambda given: (
-            given.binned
-            and not given.own_kernel
-            and given.kernel != "auto"
-            and given.kernel not in kernels_with_bins()
+        lambda parameters: (
+            parameters.binned
+            and not parameters.own_kernel
+            and parameters.kernel != "auto"
+            and parameters.kernel not in kernels_with_bins()
         ),
         "{kernel} has no bins: use {kernels_with_bins}, or {features:fourier}.",
     ),
     Rule(
         "metric",
-        lambda given: given.features == "hybrid" and given.metric == "isotropic",
+        lambda parameters: (
+            parameters.features == "hybrid" and parameters.metric == "isotropic"
+        ),
         "{features} learns its metrics: use {metric:auto}, ard or full, or, in "
         "Python, ConcatenatedFeatures.",
     ),
     Rule(
         "loss",
-        lambda given: given.solver == "exact" and given.loss not in ("auto", "squared"),
+        lambda parameters: (
+            parameters.solver == "exact" and parameters.loss not in ("auto", "squared")
+        ),
         "{solver} minimises squared errors: use {solver:auto}, or {loss:squared}.",
     ),
     Rule(
         "uncertainty",
-        lambda given: bool(given.uncertainty) and given.loss not in ("auto", "squared"),
+        lambda parameters: (
+            bool(parameters.uncertainty) and parameters.loss not in ("auto", "squared")
+        ),
         "Standard deviations and intervals need the squared loss: use "
         "{loss:squared}, or leave uncertainty out; for a "
         "single quantile use the quantile loss.",

@@ -488,7 +488,7 @@ def _leave_one_out(summed: Summed, source: ArraySource) -> Errors:
 
 def _own_errors(
     summed: Summed,
-    found: HeldOutPredictions,
+    held_out: HeldOutPredictions,
     left_out: LeftOut,
     rng: np.random.Generator,
     most: int,
@@ -496,7 +496,7 @@ def _own_errors(
     """Errors of the model itself for rows that it has not seen; h as it was without
     these, where all are summed.
     """
-    row_numbers, _ = draw_rows(found.weight, most, rng)
+    row_numbers, _ = draw_rows(held_out.weight, most, rng)
     X = _wide(left_out.X[row_numbers])
     row_weights = left_out.weight[row_numbers]
     linear = summed.linear
@@ -510,12 +510,12 @@ def _own_errors(
             summed.moments, summed.alpha, Z, row_weights, left_out.fold[row_numbers]
         )
     forms += missed(summed.basis, X, Z) / summed.alpha
-    hashes = observation_hashes(row_hashes(X), found.targets[row_numbers])
+    hashes = observation_hashes(row_hashes(X), held_out.targets[row_numbers])
     return Errors(
-        (found.targets - found.predicted)[row_numbers],
+        (held_out.targets - held_out.predicted)[row_numbers],
         X,
         forms,
-        found.weight[row_numbers],
+        held_out.weight[row_numbers],
         hashes,
     )
 

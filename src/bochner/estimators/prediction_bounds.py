@@ -104,7 +104,7 @@ class PredictionBounds:
             reach = _reach(predicted / unit, wanted, weight)
         return replace(self, reach=reach)
 
-    def at(self, predictions: NDArray) -> Floats:
+    def clipped(self, predictions: NDArray) -> Floats:
         """Predictions of shape (n, K), those that lie beyond the bounds at these."""
         return np.clip(predictions, *self.ends)
 

@@ -656,7 +656,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self,
         solution: RidgeSolution,
         choice: Choice | None,
-        found: LossFit | None = None,
+        loss_fit: LossFit | None = None,
         rows: Prepared | None = None,
         design: Design | None = None,
     ) -> None:
@@ -664,7 +664,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         bounds = None
         if self.bounded:
             bounds = self._range.learned(
-                (found or solution).unseen,
+                (loss_fit or solution).unseen,
                 self._seed(),
                 self._known_targets(),
                 self.loss_ == "poisson",
@@ -682,7 +682,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 design, solution, rows.seed, self._scale_map(stage), stage
             )
         self.feature_weights_ = (
-            solution.coef if found is None else self._store_loss(solution, found)
+            solution.coef if loss_fit is None else self._store_loss(solution, loss_fit)
         )
 
     def _store_bounds(self, bounds: PredictionBounds | None) -> None:
@@ -692,14 +692,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             ends = [] if bounds is None else bounds.ends.T.tolist()
             self.report_ = replace(self.report_, bounds=ends)
 
-    def _store_loss(self, solution: RidgeSolution, found: LossFit) -> NDArray:
+    def _store_loss(self, solution: RidgeSolution, loss_fit: LossFit) -> NDArray:
         """Store what another loss decides, and return its coefficients."""
         self._ridge_alpha = solution.alpha
-        self._fitted_loss = found.loss
-        self.n_steps_ = found.n_steps
-        self.alpha_ = found.alpha
-        self.intercept_ = found.intercept
-        return found.coef
+        self._fitted_loss = loss_fit.loss
+        self.n_steps_ = loss_fit.n_steps
+        self.alpha_ = loss_fit.alpha
+        self.intercept_ = loss_fit.intercept
+        return loss_fit.coef
 
     def _solve_other_rows(self, rows: TrainingRows) -> None:
         target = rows.target
@@ -872,7 +872,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             scores, self.loss_ == "poisson"
         )
         bounds = vars(self).get("bounds_")
-        scores = scores if bounds is None else bounds.at(scores)
+        scores = scores if bounds is None else bounds.clipped(scores)
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, noise, n_jobs)) if return_std else mean
 

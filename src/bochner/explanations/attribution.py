@@ -213,7 +213,7 @@ class Explanation:
             "feature_names": self.feature_names,
             "output_names": self.output_names,
             "base_values": self.base_values.tolist(),
-            "data": [[_plain(value) for value in row] for row in self.data],
+            "data": [[_json_value(value) for value in row] for row in self.data],
             "values": self.values.tolist(),
             "errors": None if self.errors is None else self.errors.tolist(),
         }
@@ -244,7 +244,7 @@ class Explanation:
         """
         changes = self.values[0]
         order = np.argsort(-np.abs(changes), kind="stable").tolist()
-        given = [_plain(value) for value in self.data[0]]
+        given = [_json_value(value) for value in self.data[0]]
         shown = [cut(one) if isinstance(one, str) else number(one) for one in given]
         return [
             (self.feature_names[j], shown[j], signed(float(changes[j]))) for j in order
@@ -275,7 +275,7 @@ class Explanation:
         return table(caption, ("column", f"mean absolute value ({self.unit})"), rows)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A value as JSON has it."""
     if is_missing(value):
         return None

@@ -226,9 +226,9 @@ class Cells:
         shape = len(values), d, 1 if values.ndim == 3 else d, values.shape[-1]
         shares = coalition_shares(d)
 
-        def add(some: tuple[int, int]) -> Floats:
+        def add(shard: tuple[int, int]) -> Floats:
             sums = np.zeros(shape)
-            for p in range(*some):
+            for p in range(*shard):
                 self._add_grid(p, explained_columns, other, shares, sums)
             return sums
 
@@ -272,7 +272,7 @@ class Cells:
     def _add_grid(
         self,
         p: int,
-        own: list[Columns],
+        explained_columns: list[Columns],
         other: list[Columns],
         shares: NDArray,
         sums: NDArray,
@@ -283,7 +283,7 @@ class Cells:
         lookups = self.features.lookups()
         grid = slice(*self.features.offsets_[p : p + 2])
         (rows, group, _), (others, _, counts) = (
-            self._hashes(p, own),
+            self._hashes(p, explained_columns),
             self._hashes(p, other),
         )
         coef = self.features.values_[p] * self.coef[grid]

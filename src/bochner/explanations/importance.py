@@ -271,7 +271,7 @@ def growths(
     share = weight / weight.sum()
     rng = np.random.default_rng(seed)
     base = losses(X, np.arange(n))
-    lenders = np.stack([lent(share, rng) for _ in range(n_repeats)])
+    lenders = np.stack([derangement(share, rng) for _ in range(n_repeats)])
     values = np.zeros(n_columns)
     errors = np.zeros(n_columns)
     of_columns = X.tocsc() if sp.issparse(X) else X
@@ -300,7 +300,7 @@ def growths(
     return values, errors, float(share @ base)
 
 
-def lent(share: NDArray, rng: np.random.Generator) -> Indices:
+def derangement(share: NDArray, rng: np.random.Generator) -> Indices:
     """The row that lends its value to each row, shape (n,): a random cycle, in which no
     row lends to itself.
 

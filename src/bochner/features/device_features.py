@@ -109,7 +109,7 @@ class DeviceFeatures:
         """
         for coordinates in self.place.ahead(map(self.coordinates, blocks)):
             yield from pieces(
-                lambda *own: compute(self.of(*own)),
+                lambda *piece: compute(self.of(*piece)),
                 self.place,
                 self.row_bytes,
                 *coordinates,

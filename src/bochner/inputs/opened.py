@@ -141,7 +141,7 @@ class Stream:
 
     @classmethod
     def of_rows(cls, X: Any, y: Any, weight: Any, without: str) -> Self:
-        """Checked rows in memory; parameters as of `Roles` and `given`."""
+        """Checked rows in memory; parameters as of `Roles` and `open_data`."""
         one_target = y is not None and y.ndim == 1
         beside = Roles(None, one_target=one_target, without=without)
         return cls(of_arrays(X, y, weight), beside)
@@ -219,7 +219,7 @@ class Given(NamedTuple):
     stream: Stream | None = None
 
 
-def given(
+def open_data(
     X: Any, y: Any, sample_weight: Any, without: str = "refuse", groups: Any = None
 ) -> Given:
     """Open what is to be read, and take columns that are named out of a frame; small
@@ -329,7 +329,7 @@ def given_batch(
     """X, y and weights of rows that must fit the memory, without a column of groups;
     ValueError where they are a larger source.
     """
-    X, y, weight, _, stream = given(X, y, sample_weight, groups=groups)
+    X, y, weight, _, stream = open_data(X, y, sample_weight, groups=groups)
     if stream is None:
         return X, y, weight
     if not stream.is_small:

@@ -30,8 +30,8 @@ from bochner.inputs.checks import normalised_weights
 from bochner.inputs.opened import (
     ClassWeighted,
     Stream,
-    given,
     is_large,
+    open_data,
 )
 from bochner.inputs.splits import checked_groups
 from bochner.kernels import Kernel
@@ -363,7 +363,7 @@ def open_training(
         Where rows are not as the model takes them, or `refusal` is given and they do
         not fit.
     """
-    X, y, weight, groups, stream = given(X, y, sample_weight, without, groups)
+    X, y, weight, groups, stream = open_data(X, y, sample_weight, without, groups)
     if stream is not None and refusal and stream.is_small:
         X, y, weight, groups = stream.gather()
         stream = None

@@ -28,24 +28,24 @@ class NotHats(StrEnum):
     OSCILLATES = "it rises again with distance, where mixtures of hats fall"
 
 
-def check_units(given: Any, name: str) -> None:
+def check_units(parameter: Any, name: str) -> None:
     """Raise TypeError unless a parameter is a number or one for each feature,
     ValueError unless all are positive and finite.
     """
-    values = np.asarray(given)
+    values = np.asarray(parameter)
     if values.dtype.kind not in "iuf" or values.ndim > 1:
         raise TypeError(
-            f"{name} must be a number or one number per feature, got {given!r}."
+            f"{name} must be a number or one number per feature, got {parameter!r}."
         )
     if values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError(f"{name} must be positive and finite, got {given!r}.")
+        raise ValueError(f"{name} must be positive and finite, got {parameter!r}.")
 
 
-def units(given: Any, names: str, n_features: int) -> Floats:
+def units(parameter: Any, names: str, n_features: int) -> Floats:
     """Such a parameter in float64, of shape () or (n_features,); ValueError where
     there are others.
     """
-    values = np.asarray(given, dtype=np.float64)
+    values = np.asarray(parameter, dtype=np.float64)
     if values.ndim and len(values) != n_features:
         raise ValueError(
             f"The kernel has {len(values)} {names} and the data have "

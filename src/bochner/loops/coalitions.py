@@ -225,14 +225,14 @@ def _bin_number(key, keys, slots, shift, n_buckets):
 
 
 @compiled_inside
-def _box(own, other, place, split, corners, sizes):
+def _box(row_hashes, other, place, split, corners, sizes):
     """Columns in whose intervals two rows differ, and the hashes of all coalitions
     of the first of them.
     """
     (i, b), (active, deltas) = place, split
     count, start = 0, np.int64(0)
-    for j in range(own.shape[0]):
-        delta = own[j, i] - other[j, b]
+    for j in range(row_hashes.shape[0]):
+        delta = row_hashes[j, i] - other[j, b]
         start += other[j, b]
         if delta != 0:
             active[count], deltas[count] = j, delta
@@ -246,12 +246,12 @@ def _box(own, other, place, split, corners, sizes):
 
 
 @compiled_exactly
-def add_corners(own, other, counts, table, coef, shares, values):
+def add_corners(row_hashes, other, counts, table, coef, shares, values):
     """Add the Shapley values of the bins of one grid, summed over the background rows,
     to `values`.
 
-    own, other : int64 arrays of shape (d, n) and (d, B), parts of the hashes of rows
-    and of background rows by column.
+    row_hashes, other : int64 arrays of shape (d, n) and (d, B), parts of the hashes of
+    rows and of background rows by column.
     counts : array of shape (B,), how many background rows each stands for. table : keys
     and slots of the grid, and the number of its buckets, 0 for none. coef : array of
     shape (D, K), of the bins of the grid. shares : array of shape (d + 1, d + 1),
@@ -272,9 +272,11 @@ def add_corners(own, other, counts, table, coef, shares, values):
         np.zeros(1 << min(d, _LOW), np.int64),
     )
     shift = np.uint64(64) - np.uint64(np.log2(max(slots.shape[0], 2)))
-    for i in range(own.shape[1]):
+    for i in range(row_hashes.shape[1]):
         for b in range(other.shape[1]):
-            count, start = _box(own, other, (i, b), (active, deltas), corners, sizes)
+            count, start = _box(
+                row_hashes, other, (i, b), (active, deltas), corners, sizes
+            )
             low = min(count, _LOW)
             for high in range(1 << (count - low)):
                 first, others = start, 0

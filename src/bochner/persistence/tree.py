@@ -441,7 +441,7 @@ def declaration(cls: type) -> Declaration:
     )
 
 
-def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
+def kinds_of(hint: ast.expr, namespace: Mapping[str, Any]) -> tuple[type, ...]:
     """Classes of the values of a type hint, which is not evaluated; none where it may
     be any.
 
@@ -449,10 +449,10 @@ def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
     """
     match hint:
         case ast.BinOp(left=left, right=right):
-            kinds = kinds_of(left, known), kinds_of(right, known)
+            kinds = kinds_of(left, namespace), kinds_of(right, namespace)
             return kinds[0] + kinds[1] if all(kinds) else ()
         case ast.Subscript(value=value):
-            return kinds_of(value, known)
+            return kinds_of(value, namespace)
         case ast.Constant(value=None):
             return (type(None),)
         case ast.Name(id="int" | "float" | "bool"):
@@ -462,7 +462,7 @@ def kinds_of(hint: ast.expr, known: Mapping[str, Any]) -> tuple[type, ...]:
         case ast.Name(id="NDArray") | ast.Attribute(attr="ndarray"):
             return (np.ndarray,)
         case ast.Name(id=name):
-            kind = known.get(name, getattr(builtins, name, None))
+            kind = namespace.get(name, getattr(builtins, name, None))
             if get_origin(kind) is np.ndarray:
                 return (np.ndarray,)
             return (kind,) if isinstance(kind, type) and kind is not Any else ()

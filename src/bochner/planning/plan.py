@@ -531,7 +531,7 @@ class Planner:
         request = self.request
         table = self.table
         if not isinstance(request.features, str):
-            return _given(request.features, table.n_columns), False, ""
+            return _size_of_map(request.features, table.n_columns), False, ""
         wanted = request.of_outputs(request.learnable(), table.n_rows, table.n_outputs)
         learned = wanted is not None and request.may_learn(
             wanted, self.sample, table.n_columns
@@ -625,8 +625,8 @@ def refuse_limit(request: FitRequest, table: TableShape) -> None:
     )
 
 
-def _given(features: FeatureMap, n_columns: int) -> MapSize:
-    """A map that was given."""
+def _size_of_map(features: FeatureMap, n_columns: int) -> MapSize:
+    """The size of a map that was given."""
     drawn = clone(features).draw(n_columns)
     maps = [leaf.features for leaf in leaves(drawn)]
     bins = [one for one in maps if isinstance(one, BinningFeatures)]

@@ -30,11 +30,11 @@ CELL, BESIDE, SQUARE = 0.26, 1.8, 4.2  # inches
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
-def classes(found: Findings) -> dict[str, Any]:
+def classes(findings: Findings) -> dict[str, Any]:
     """All pictures and tables."""
-    predictions = found.predictions
+    predictions = findings.predictions
     assert predictions.proba is not None
-    names = cut_all(found.model.classes_.tolist(), NAME)
+    names = cut_all(findings.model.classes_.tolist(), NAME)
     labels = predictions.labels
     proba = predictions.proba
     support = np.bincount(labels, minlength=len(names))
@@ -56,7 +56,7 @@ def classes(found: Findings) -> dict[str, Any]:
         "thresholds": _thresholds(labels == 1, proba[:, 1], names[1])
         if len(names) == 2
         else None,
-        "calibration": calibration(found),
+        "calibration": calibration(findings),
     }
 
 
@@ -164,12 +164,12 @@ def _thresholds(happened: NDArray, probability: NDArray, name: str) -> Markup:
     return table("Thresholds", head, rows, ())
 
 
-def calibration(found: Findings) -> dict[str, Any]:
+def calibration(findings: Findings) -> dict[str, Any]:
     """How often what was predicted with a probability came true, in the bins of the
     calibration error.
     """
-    predictions = found.predictions
-    class_labels = found.model.classes_
+    predictions = findings.predictions
+    class_labels = findings.model.classes_
     assert predictions.proba is not None
     display = ReliabilityDisplay.from_predictions(
         class_labels[predictions.labels],

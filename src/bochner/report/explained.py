@@ -153,7 +153,7 @@ def _attribution(model: Any, rows: Rows, told: list[int]) -> Explanation:
     background = (
         None
         if getattr(model, "background_", None) is not None
-        else rows.some(MOST_BACKGROUND, 7).native
+        else rows.sample(MOST_BACKGROUND, 7).native
     )
     return model.explain(
         rows.take(np.append(told, others)).native, background, n_background
@@ -181,8 +181,8 @@ def _interactions(
     So few factors differ between two rows, with the cube of whose number the time
     grows.
     """
-    explained_rows = rows.some(PAIRED_ROWS, 8)
-    others = rows.some(PAIRED_BACKGROUND, 9)
+    explained_rows = rows.sample(PAIRED_ROWS, 8)
+    others = rows.sample(PAIRED_BACKGROUND, 9)
     if len(rows.names) <= MOST_PAIRED_WHOLE:
         pair_interactions = model.interactions(
             explained_rows.native, others.native, None

@@ -29,17 +29,17 @@ MOST_BARS, MOST_SWARMS, MOST_STEPS, CELL = 12, 10, 8, 40
 MOST_PAIRS = 10
 
 
-def importance(found: Findings) -> dict[str, Any] | None:
+def importance(findings: Findings) -> dict[str, Any] | None:
     """The importance of the columns as bars with 95 % intervals, and what it is
     measured by.
     """
-    column_importance = found.explained.importance
+    column_importance = findings.explained.importance
     if column_importance is None:
         return None
     display = ImportanceDisplay.from_importance(
         column_importance, max_columns=MOST_BARS
     )
-    title = f"Importance, {_some(column_importance.names)}"
+    title = f"Importance, {_columns_shown(column_importance.names)}"
     return {
         "chart": display_chart("importance", title, display),
         "numbers": column_importance._repr_html_(),
@@ -49,35 +49,35 @@ def importance(found: Findings) -> dict[str, Any] | None:
     }
 
 
-def _some(names: Any) -> str:
+def _columns_shown(names: Any) -> str:
     d = len(names)
     if d > MOST_BARS:
         return f"the {MOST_BARS} largest of {d:,} columns"
     return "all columns"
 
 
-def metric(found: Findings) -> list[Markup]:
+def metric(findings: Findings) -> list[Markup]:
     """Shares of the columns in the learned distance, and that along columns."""
-    names = found.rows.names
-    shares = found.explained.relevance
+    names = findings.rows.names
+    shares = findings.explained.relevance
     if shares is None:
         return []
     first = np.argsort(-shares, kind="stable")[:MOST_BARS]
     bars = MetricDisplay(shares[first], [names[j] for j in first])
-    title = f"Relevance, {_some(names)}"
+    title = f"Relevance, {_columns_shown(names)}"
     charts = [display_chart("relevance", title, bars)]
-    if found.warps:
-        warps = MetricDisplay(np.zeros(len(names)), names, found.warps)
+    if findings.warps:
+        warps = MetricDisplay(np.zeros(len(names)), names, findings.warps)
         charts.append(display_chart("warps", "Learned distance along columns", warps))
     return charts
 
 
-def attribution(found: Findings) -> dict[str, Any] | None:
+def attribution(findings: Findings) -> dict[str, Any] | None:
     """Shapley values of some rows as points, and those of three rows as steps."""
-    whole = found.explained.attribution
+    whole = findings.explained.attribution
     if whole is None:
         return None
-    k = _shown_output(found, whole)
+    k = _shown_output(findings, whole)
     one = whole if k is None else whole.of_output(k)
     display = BeeswarmDisplay.from_explanation(one, max_columns=MOST_SWARMS)
     of = f" of {cut(one.output_names[0], CELL)}" if one.unit == "log-odds" else ""
@@ -85,28 +85,30 @@ def attribution(found: Findings) -> dict[str, Any] | None:
     return {
         "swarm": display_chart("swarm", title, display),
         "numbers": one._repr_html_(),
-        "steps": list(_steps(found, whole)),
+        "steps": list(_steps(findings, whole)),
         "unit": one.unit,
         "is_exact": one.is_exact,
         "n_background": one.n_background,
     }
 
 
-def _shown_output(found: Findings, whole: Explanation) -> int | None:
+def _shown_output(findings: Findings, whole: Explanation) -> int | None:
     """Of several classes the most frequent one; None where there is one output."""
     if whole.values.ndim == 2:
         return None
     return int(
-        np.bincount(found.predictions.labels, minlength=whole.values.shape[2]).argmax()
+        np.bincount(
+            findings.predictions.labels, minlength=whole.values.shape[2]
+        ).argmax()
     )
 
 
-def _steps(found: Findings, whole: Explanation) -> Iterator[tuple[Markup, str]]:
+def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str]]:
     """Three rows with what there is to say, of several classes each by the class that
     is predicted.
     """
-    predictions = found.predictions
-    for place, (what, i) in enumerate(found.explained.told):
+    predictions = findings.predictions
+    for place, (what, i) in enumerate(findings.explained.told):
         one = whole
         if whole.values.ndim == 3 and predictions.proba is not None:
             one = whole.of_output(int(predictions.proba[i].argmax()))
@@ -118,26 +120,26 @@ def _steps(found: Findings, whole: Explanation) -> Iterator[tuple[Markup, str]]:
         )
         total = short_number(drawn.base + float(drawn.values.sum()))
         note = (
-            f"{_outcome(found, i)} {of}{short_number(drawn.base)} on average, "
+            f"{_outcome(findings, i)} {of}{short_number(drawn.base)} on average, "
             f"{total} here."
         )
-        title = f"Row {row_number(found, i)}, {what}"
+        title = f"Row {row_number(findings, i)}, {what}"
         yield display_chart(f"steps{place}", title, drawn), note
 
 
-def row_number(found: Findings, i: int) -> str:
+def row_number(findings: Findings, i: int) -> str:
     """The number of a row in the table that was given."""
     numbers = (
-        found.rows.numbers
-        if found.origin.numbers is None
-        else found.origin.numbers[found.rows.numbers]
+        findings.rows.numbers
+        if findings.origin.numbers is None
+        else findings.origin.numbers[findings.rows.numbers]
     )
     return f"{int(numbers[i]):,}"
 
 
-def _outcome(found: Findings, i: int) -> str:
-    predictions = found.predictions
-    truth = found.rows.y[i]
+def _outcome(findings: Findings, i: int) -> str:
+    predictions = findings.predictions
+    truth = findings.rows.y[i]
     if predictions.proba is None:
         return (
             f"True {number(float(truth))}, predicted "
@@ -150,9 +152,9 @@ def _outcome(found: Findings, i: int) -> str:
     )
 
 
-def interactions(found: Findings) -> dict[str, Any] | None:
+def interactions(findings: Findings) -> dict[str, Any] | None:
     """The strongest pairs as a table, and all pairs of some columns as a matrix."""
-    pair_interactions = found.explained.interactions
+    pair_interactions = findings.explained.interactions
     if pair_interactions is None:
         return None
     pairs = [
@@ -171,15 +173,15 @@ def interactions(found: Findings) -> dict[str, Any] | None:
         "chart": display_chart("interactions", title, display, cmap=SHADES),
         "n_rows": len(pair_interactions.values),
         "is_exact": pair_interactions.is_exact,
-        "held": row_number(found, found.explained.told[0][1])
-        if len(found.rows.names) > MOST_PAIRED_WHOLE
+        "held": row_number(findings, findings.explained.told[0][1])
+        if len(findings.rows.names) > MOST_PAIRED_WHOLE
         else None,
     }
 
 
-def effects(found: Findings) -> list[Markup]:
+def effects(findings: Findings) -> list[Markup]:
     """Mean predictions against each column, with the middle half of the rows."""
-    column_effects = found.explained.effects
+    column_effects = findings.explained.effects
     if column_effects is None:
         return []
     charts = []

@@ -91,7 +91,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
     """
     if model.report_ is not None and model.report_.validated_on:
         return None, ""
-    drawn = rows.some(HELD_OUT + LEARNED, 1)
+    drawn = rows.sample(HELD_OUT + LEARNED, 1)
     m = min(len(drawn) // 4, HELD_OUT)
     # The content of a row decides on which side it is, as copies of learned rows would
     # tell nothing.
@@ -318,7 +318,7 @@ def _error(model: Any, rows: Rows) -> KernelError | str:
         try:
             return kernel_error(
                 model,
-                rows.some(ERROR_ROWS, 4).native,
+                rows.sample(ERROR_ROWS, 4).native,
                 n_pairs=ERROR_PAIRS,
                 random_state=0,
             )

@@ -180,30 +180,31 @@ def capped_share(y: NDArray) -> float:
     return share if is_cap else 0.0
 
 
-def _typical(known: list[Any]) -> str:
+def _typical(present_values: list[Any]) -> str:
     """Least and largest number, or the most frequent value."""
-    if _are_numbers(known):
-        return f"{number(float(min(known)))} to {number(float(max(known)))}"
+    if _are_numbers(present_values):
+        least, largest = min(present_values), max(present_values)
+        return f"{number(float(least))} to {number(float(largest))}"
     texts, counts = np.unique(
-        [str(value) for value in known] or [""], return_counts=True
+        [str(value) for value in present_values] or [""], return_counts=True
     )
     return str(texts[counts.argmax()])
 
 
-def _are_numbers(known: Sequence[Any]) -> bool:
-    return bool(known) and all(isinstance(value, int | float) for value in known)
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(value, int | float) for value in values)
 
 
-def _stand_in(known: list[Any], n: int) -> str:
+def _stand_in(present_values: list[Any], n: int) -> str:
     """A word or a number that probably means a missing value, and its share of `n`
     rows.
     """
-    words = [v for v in known if isinstance(v, str) and is_missing_word(v)]
+    words = [v for v in present_values if isinstance(v, str) and is_missing_word(v)]
     if words:
         return f"{cut(repr(words[0]))} in {percent(len(words) / n)} of the rows"
-    if not _are_numbers(known):
+    if not _are_numbers(present_values):
         return ""
-    values = np.array(known, np.float64)
+    values = np.array(present_values, np.float64)
     value = stand_in_for_missing(values)
     if value is None:
         return ""

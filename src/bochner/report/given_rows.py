@@ -79,7 +79,7 @@ class Rows:
             np.arange(n),
             n,
         )
-        return whole.some(MOST_ROWS, 0)
+        return whole.sample(MOST_ROWS, 0)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -95,7 +95,7 @@ class Rows:
             self, X=self.X[where, :], y=self.y[where], numbers=self.numbers[where]
         )
 
-    def some(self, most: int, seed: int) -> Rows:
+    def sample(self, most: int, seed: int) -> Rows:
         """At most `most` rows, drawn at random, in their order."""
         if len(self) <= most:
             return self

@@ -32,20 +32,20 @@ from bochner.scores.measures import Z
 MOST_BARS, CELL, BINS, DOTS = 12, 40, 12, 400
 
 
-def target(found: Findings) -> Markup:
+def target(findings: Findings) -> Markup:
     """The distribution of the target."""
-    name = found.origin.target or "target"
+    name = findings.origin.target or "target"
     title = f"Rows by {cut(name, CELL)}"
-    if found.predictions.proba is None:
-        y = found.rows.y.astype(np.float64)
+    if findings.predictions.proba is None:
+        y = findings.rows.y.astype(np.float64)
 
         def draw(ax: Any) -> None:
             ax.hist(y, min(BINS, len(y) // 5), color=BLUE, rwidth=0.95)
             label_axes(ax, shortened(name), "Rows")
 
         return chart("target", title, draw)
-    classes = found.model.classes_
-    counts = np.bincount(found.predictions.labels, minlength=len(classes))
+    classes = findings.model.classes_
+    counts = np.bincount(findings.predictions.labels, minlength=len(classes))
     first = np.argsort(-counts, kind="stable")[:MOST_BARS]
     names = classes[first].tolist()
 
@@ -104,12 +104,12 @@ def rows(report: Any) -> dict[str, Any] | None:
     return {"verdict": f"{curve}.", "chart": drawn}
 
 
-def features(found: Findings) -> dict[str, Any] | None:
+def features(findings: Findings) -> dict[str, Any] | None:
     """Errors against the size of the map, and whether more would help."""
-    curve = found.by_size
+    curve = findings.by_size
     if curve is None:
         return None
-    kinds = {size_name(leaf.features) for leaf in leaves(found.model.features_)}
+    kinds = {size_name(leaf.features) for leaf in leaves(findings.model.features_)}
     words = (
         word
         for name, word in (("n_components", "features"), ("n_grids", "grids"))
@@ -144,10 +144,10 @@ def verdict(curve: Curve, what: str) -> str:
     return f"{helps}. {change} (standard error {percent(error)})."
 
 
-def residuals(found: Findings) -> dict[str, Markup]:
+def residuals(findings: Findings) -> dict[str, Markup]:
     """Targets and errors against predictions, and quantiles of the errors."""
-    predicted = found.predictions.predicted
-    truth = found.rows.y.astype(np.float64)
+    predicted = findings.predictions.predicted
+    truth = findings.rows.y.astype(np.float64)
     errors = truth - predicted
 
     def draw(kind: str, label: str, ax: Any) -> None:

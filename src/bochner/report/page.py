@@ -39,59 +39,59 @@ templates = Environment(
 )
 
 
-def page(found: Findings) -> str:
+def page(findings: Findings) -> str:
     """The whole page."""
-    model = found.model
-    report = getattr(found.model, "report_", None)
-    is_class = found.predictions.proba is not None
+    model = findings.model
+    report = getattr(findings.model, "report_", None)
+    is_class = findings.predictions.proba is not None
     fit_again = (
         f"model = {model!r}.fit(X_train, y_train)",
         "model.report_html(X, y, out='report.html')",
     )
     return templates.get_template("page.html").render(
-        title=title(found),
+        title=title(findings),
         style=Markup(
             files("bochner.report").joinpath("style.css").read_text(encoding="utf-8")
         ),
-        found=found,
-        origin=found.origin,
+        findings=findings,
+        origin=findings.origin,
         report=report,
         is_class=is_class,
-        n_rows=len(found.rows),
+        n_rows=len(findings.rows),
         table=table,
         score_rows=shown_scores,
-        summary=list(summary(found)),
-        beside=beside(found.origin),
-        limits=list(limits(found)),
-        data=data(found),
+        summary=list(summary(findings)),
+        beside=beside(findings.origin),
+        limits=list(limits(findings)),
+        data=data(findings),
         choice=model_charts.choice(report),
-        importance=explained_charts.importance(found),
-        attribution=explained_charts.attribution(found),
-        interactions=explained_charts.interactions(found),
-        metric=explained_charts.metric(found),
+        importance=explained_charts.importance(findings),
+        attribution=explained_charts.attribution(findings),
+        interactions=explained_charts.interactions(findings),
+        metric=explained_charts.metric(findings),
         more_rows=model_charts.rows(report),
-        more_features=model_charts.features(found),
-        errors=(class_charts.classes if is_class else model_charts.residuals)(found),
-        worst=worst(found),
-        effects=explained_charts.effects(found),
-        costs=list(costs(found)),
+        more_features=model_charts.features(findings),
+        errors=(class_charts.classes if is_class else model_charts.residuals)(findings),
+        worst=worst(findings),
+        effects=explained_charts.effects(findings),
+        costs=list(costs(findings)),
         stages=[
             (name, f"{seconds:.2f}")
             for name, seconds in (report.seconds if report else {}).items()
         ],
-        lines=found.origin.lines or fit_again,
+        lines=findings.origin.lines or fit_again,
         seeded=getattr(model, "random_state", None) is not None,
         versions=versions(),
     )
 
 
-def title(found: Findings) -> str:
+def title(findings: Findings) -> str:
     """What the page is of, and from when."""
-    task = "classification" if found.predictions.proba is not None else "regression"
-    named = [found.origin.file] if found.origin.file else []
+    task = "classification" if findings.predictions.proba is not None else "regression"
+    named = [findings.origin.file] if findings.origin.file else []
     return ", ".join(
         [
-            f"Model report: {cut(found.origin.target or 'target', CELL)} ({task})",
+            f"Model report: {cut(findings.origin.target or 'target', CELL)} ({task})",
             *named,
             f"{datetime.date.today()}",
         ]
@@ -109,34 +109,34 @@ def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def summary(found: Findings) -> Iterator[str]:
+def summary(findings: Findings) -> Iterator[str]:
     """What matters, in a few lines."""
-    origin = found.origin
-    names = found.rows.names
-    if origin.held_out is not None and (found.seen or origin.others):
+    origin = findings.origin
+    names = findings.rows.names
+    if origin.held_out is not None and (findings.seen or origin.others):
         others = origin.others["scores"] if origin.others else {}
         yield from headline(
             origin.held_out, " on the rows that 'bochner fit' held out", others
         )
-    if found.seen:
-        key = main_score(found.scores)
-        value = f"{NAMES[key]} {cells(key, found.scores[key])[0]}"
+    if findings.seen:
+        key = main_score(findings.scores)
+        value = f"{NAMES[key]} {cells(key, findings.scores[key])[0]}"
         yield (
-            f"The rows of this page are training rows ({found.seen}): {value} on "
+            f"The rows of this page are training rows ({findings.seen}): {value} on "
             "them says nothing of new rows."
         )
     else:
-        yield from headline(found.scores, " on the rows of this page")
-    yield sentence(found)
-    rows = f"{found.rows.n_given:,} rows, {len(names):,} columns"
+        yield from headline(findings.scores, " on the rows of this page")
+    yield sentence(findings)
+    rows = f"{findings.rows.n_given:,} rows, {len(names):,} columns"
     fitted = (
         ""
         if origin.rows_fitted is None
         else f" The model was fitted on {origin.rows_fitted:,} rows."
     )
     yield f"This page is about {rows}.{fitted}"
-    if found.explained.importance is not None:
-        first = found.explained.importance.top_columns(3)
+    if findings.explained.importance is not None:
+        first = findings.explained.importance.top_columns(3)
         named = ", ".join(
             f"{name} ({percent(share)} of the total)"
             for name, share in cut_named(first)
@@ -176,10 +176,10 @@ def headline(
     )
 
 
-def sentence(found: Findings) -> str:
+def sentence(findings: Findings) -> str:
     """The model in one sentence."""
-    model = found.model
-    report = getattr(found.model, "report_", None)
+    model = findings.model
+    report = getattr(findings.model, "report_", None)
     size = (
         f"{model.features_.n_features_out:,} features, ridge penalty "
         f"{number(model.alpha_)}"
@@ -217,18 +217,20 @@ def beside(origin: Origin) -> Markup | None:
     )
 
 
-def limits(found: Findings) -> Iterator[str]:
+def limits(findings: Findings) -> Iterator[str]:
     """What the model cannot be trusted for, as far as these rows tell."""
-    scores = found.scores
-    predictions = found.predictions
-    n = len(found.rows)
+    scores = findings.scores
+    predictions = findings.predictions
+    n = len(findings.rows)
     if n < FEW_ROWS:
         yield f"The scores are from {n:,} rows only: see their intervals."
     if predictions.proba is not None:
         support = np.bincount(predictions.labels, minlength=predictions.proba.shape[1])
         rare = [
             cut(name, CELL)
-            for name, rows in zip(found.model.classes_.tolist(), support, strict=True)
+            for name, rows in zip(
+                findings.model.classes_.tolist(), support, strict=True
+            )
             if rows < RARE
         ]
         if rare:
@@ -243,8 +245,8 @@ def limits(found: Findings) -> Iterator[str]:
             f"Intervals of {100 * COVERAGE:g} % hold {percent(covered['value'])} "
             "of these rows."
         )
-    held_out = found.origin.held_out
-    others = found.origin.others
+    held_out = findings.origin.held_out
+    others = findings.origin.others
     if held_out and others:
         key = "log_loss" if "log_loss" in held_out else "rmse"
         least = held_out[key]["value"]
@@ -259,32 +261,36 @@ def limits(found: Findings) -> Iterator[str]:
                 f"{', '.join(better)}."
             )
     drifted = [
-        one.name for one in found.columns if one.drift is not None and one.drift < LEVEL
+        one.name
+        for one in findings.columns
+        if one.drift is not None and one.drift < LEVEL
     ]
     if drifted:
         yield (
             "Columns that differ from the training rows: "
             f"{', '.join(cut_all(drifted[:5]))}."
         )
-    leaks = [one.name for one in found.columns if one.leaks]
+    leaks = [one.name for one in findings.columns if one.leaks]
     if leaks:
         named = ", ".join(cut_all(leaks[:5]))
         yield (
             f"One column alone predicts the target: {named}. Make sure that it is "
             "known before the target is."
         )
-    twins = {tuple(sorted((one.name, one.twin))) for one in found.columns if one.twin}
+    twins = {
+        tuple(sorted((one.name, one.twin))) for one in findings.columns if one.twin
+    }
     if twins:
         pairs = [" and ".join(cut_all(pair)) for pair in sorted(twins)[:5]]
         yield (
             "The importance of single columns that are one-to-one, as they share it or "
             f"hide one another: {', '.join(pairs)}."
         )
-    if found.capped:
+    if findings.capped:
         yield (
-            f"Errors of rows with the largest target, {number(found.rows.y.max())}, "
-            f"which {percent(found.capped)} of these rows have: it seems to be a cap, "
-            "beyond which targets are not known."
+            f"Errors of rows with the largest target, {number(findings.rows.y.max())}, "
+            f"which {percent(findings.capped)} of these rows have: it seems to be a "
+            "cap, beyond which targets are not known."
         )
     yield "Rows unlike the training rows: predictions there are guesses."
     yield (
@@ -293,7 +299,7 @@ def limits(found: Findings) -> Iterator[str]:
     )
 
 
-def data(found: Findings) -> dict[str, Any]:
+def data(findings: Findings) -> dict[str, Any]:
     """The target and the columns of the given rows."""
     head = (
         "column",
@@ -302,16 +308,18 @@ def data(found: Findings) -> dict[str, Any]:
         "different values",
         "range, or most frequent",
         "drift, p",
-        "alone, AUC" if found.predictions.proba is not None else "alone",
+        "alone, AUC" if findings.predictions.proba is not None else "alone",
         "remarks",
     )
-    n = n_looked_at(found.rows)
+    n = n_looked_at(findings.rows)
     first = {
         name: k
-        for k, name in enumerate(found.rows.names[j] for j in found.explained.columns)
+        for k, name in enumerate(
+            findings.rows.names[j] for j in findings.explained.columns
+        )
     }
     ordered = sorted(
-        found.columns, key=lambda one: (not one.remarks(n), first[one.name])
+        findings.columns, key=lambda one: (not one.remarks(n), first[one.name])
     )[:MOST_LISTED]
     rows = [
         (
@@ -321,32 +329,32 @@ def data(found: Findings) -> dict[str, Any]:
             f"{one.distinct:,}",
             cut(one.typical, CELL),
             "" if one.drift is None else number(one.drift),
-            _alone(found, one.alone),
+            _alone(findings, one.alone),
             "; ".join(one.remarks(n)),
         )
         for name, one in zip(cut_all(one.name for one in ordered), ordered, strict=True)
     ]
-    caption = f"Columns, {len(rows):,} of {len(found.rows.names):,}"
+    caption = f"Columns, {len(rows):,} of {len(findings.rows.names):,}"
     return {
         "table": table(caption, head, rows, (0, 1, 4, 7)) if rows else None,
-        "target": model_charts.target(found),
-        "n_trained": found.model.encoder_.statistic_.rows,
+        "target": model_charts.target(findings),
+        "n_trained": findings.model.encoder_.statistic_.rows,
         "has_text": any(one.drift is None for one in ordered),
         "n": n,
     }
 
 
-def _alone(found: Findings, alone: float | None) -> str:
+def _alone(findings: Findings, alone: float | None) -> str:
     """How much one column alone tells of the target."""
     if alone is None:
         return ""
-    return percent(alone) if found.predictions.proba is None else f"{alone:.3f}"
+    return percent(alone) if findings.predictions.proba is None else f"{alone:.3f}"
 
 
-def costs(found: Findings) -> Iterator[tuple[str, str]]:
+def costs(findings: Findings) -> Iterator[tuple[str, str]]:
     """Sizes, bytes and rows a second."""
-    model = found.model
-    plan = found.plan
+    model = findings.model
+    plan = findings.plan
     yield "Features", f"{model.features_.n_features_out:,}"
     yield "Ridge penalty", number(model.alpha_)
     yield "Solver", f"{model.solver_}: {model.solver_reason_}"
@@ -355,7 +363,7 @@ def costs(found: Findings) -> Iterator[tuple[str, str]]:
     yield "Coefficients", as_size(model.feature_weights_.nbytes)
     yield (
         "Predictions",
-        f"{len(found.rows) / max(found.predictions.seconds, 1e-9):,.0f} rows a "
+        f"{len(findings.rows) / max(findings.predictions.seconds, 1e-9):,.0f} rows a "
         "second, on this machine",
     )
     if plan is not None:

@@ -21,30 +21,30 @@ MOST_WORST, NEIGHBOURS, WORST_COLUMNS, CELL = 10, 3, 6, 40
 MOST_FEATURES = 1e7  # of rows at a time among which neighbours are looked for
 
 
-def worst(found: Findings) -> Markup:
+def worst(findings: Findings) -> Markup:
     """The rows with the largest losses and their neighbours, with the most important
     columns.
     """
-    predictions = found.predictions
+    predictions = findings.predictions
     is_class = predictions.proba is not None
-    shown = found.explained.columns[:WORST_COLUMNS]
+    shown = findings.explained.columns[:WORST_COLUMNS]
     # The rows, and rows near to each
     first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
-    rows = found.rows.take(first)
-    if found.fitted is None:
-        others = found.rows
-        near, distances = neighbours(found.model, rows, others, first)
+    rows = findings.rows.take(first)
+    if findings.fitted is None:
+        others = findings.rows
+        near, distances = neighbours(findings.model, rows, others, first)
     else:
-        others = found.fitted
-        near, distances = neighbours(found.model, rows, others)
-    lines = _lines(found.model, rows, shown)
-    near_lines = _lines(found.model, others.take(near.ravel()), shown)
+        others = findings.fitted
+        near, distances = neighbours(findings.model, rows, others)
+    lines = _lines(findings.model, rows, shown)
+    near_lines = _lines(findings.model, others.take(near.ravel()), shown)
     numbers = rows.numbers
     near_numbers = others.numbers[near]
-    if found.origin.numbers is not None:
-        numbers = found.origin.numbers[numbers]
-        if found.fitted is None:
-            near_numbers = found.origin.numbers[near_numbers]
+    if findings.origin.numbers is not None:
+        numbers = findings.origin.numbers[numbers]
+        if findings.fitted is None:
+            near_numbers = findings.origin.numbers[near_numbers]
     # Each row above its neighbours
     body = list[tuple[Any, ...]]()
     for k, line in enumerate(lines):
@@ -56,12 +56,12 @@ def worst(found: Findings) -> Markup:
     head = (
         "row",
         "distance",
-        cut(found.origin.target or "target", CELL),
+        cut(findings.origin.target or "target", CELL),
         *(("its probability",) if is_class else ()),
         "prediction",
-        *cut_all(found.rows.names[j] for j in shown),
+        *cut_all(findings.rows.names[j] for j in shown),
     )
-    kinds = found.model.encoder_.statistic_.kinds
+    kinds = findings.model.encoder_.statistic_.kinds
     start = len(head) - len(shown)
     words = {k for k, j in enumerate(shown, start) if base_kind(kinds[j]) != "number"}
     words |= {2, 4} if is_class else set()
@@ -71,7 +71,7 @@ def worst(found: Findings) -> Markup:
 
 
 def neighbours(
-    model: Any, rows: Rows, others: Rows, own: Indices | None = None
+    model: Any, rows: Rows, others: Rows, positions: Indices | None = None
 ) -> tuple[Indices, Floats]:
     """Positions of the nearest of other rows, and how far away they are, both of shape
     (m, k), the nearest first.
@@ -85,7 +85,7 @@ def neighbours(
     rows : Rows
         m of them.
     others : Rows
-    own : int array of shape (m,), optional
+    positions : int array of shape (m,), optional
         Where the rows are among the others: none is its own neighbour.
     """
     transform = model.features_.transform
@@ -96,8 +96,8 @@ def neighbours(
     blocks = (transform(others.take(part).encoded(model)) for part in parts)
     distances: NDArray = np.hstack([euclidean_distances(features, Z) for Z in blocks])
     usual = np.median(distances, axis=1, keepdims=True)
-    if own is not None:
-        distances[np.arange(len(own)), own] = np.inf
+    if positions is not None:
+        distances[np.arange(len(positions)), positions] = np.inf
     nearest = np.argsort(distances, axis=1, kind="stable")[:, :NEIGHBOURS]
     shares = np.take_along_axis(distances, nearest, axis=1) / np.where(usual, usual, 1)
     return nearest, shares

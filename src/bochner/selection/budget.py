@@ -66,12 +66,12 @@ class Budget:
         """The budget of work that may take a share of the time left."""
         if self.limit is None:
             return self
-        return Budget(self.elapsed + share * self.left, self.stages, self.start)
+        return Budget(self.elapsed + share * self.seconds_left, self.stages, self.start)
 
     @property
     def is_over(self) -> bool:
         """Whether no time is left."""
-        return self.left <= 0
+        return self.seconds_left <= 0
 
     @property
     def elapsed(self) -> float:
@@ -79,7 +79,7 @@ class Budget:
         return CLOCK.seconds() - self.start
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds left; infinitely many without a limit."""
         return np.inf if self.limit is None else max(self.limit - self.elapsed, 0.0)
 
@@ -103,7 +103,7 @@ class Budget:
         size = float(POLICY.most_features)
         while (
             size > least
-            and path_seconds(n_rows, n_columns, size, n_outputs) > self.left
+            and path_seconds(n_rows, n_columns, size, n_outputs) > self.seconds_left
         ):
             size /= 1.1
         return max(2 * int(size / 2), least)
@@ -114,7 +114,7 @@ class Budget:
         """Sizes of work whose seconds grow with their power, smaller where less time
         is left than it takes.
         """
-        factor = min(self.left / seconds, 1.0) ** (1 / power)
+        factor = min(self.seconds_left / seconds, 1.0) ** (1 / power)
         return [max(int(factor * size), POLICY.least_size) for size in sizes]
 
     def n_rows(self, n_cells: float) -> float:

@@ -161,18 +161,23 @@ def fit_bins(
     parts: Callable[[LearnedMetrics], list[SizedMetric]],
     kind: CandidateKind,
     race: Race,
-    known: LearnedMetrics,
+    learned_metrics: LearnedMetrics,
 ) -> CandidateResult:
     """Fit bins whose grids are divided among some of the metrics."""
     problem = race.problem
-    metrics = parts(known)
+    metrics = parts(learned_metrics)
     of_size = partial(grids, metrics, seed=problem.seed + 1)
-    if len(metrics) == 1 and metrics[0] is known.scaled and not problem.has_time:
+    if (
+        len(metrics) == 1
+        and metrics[0] is learned_metrics.scaled
+        and not problem.has_time
+    ):
         # A trial that is cut short tells less than that of fewer grids
         few = problem.n_trial_grids
         return CandidateResult(kind.name, kind.rank, few, metrics[0].trial, of_size)
     n_grids = min(
-        POLICY.growth * problem.trial_grids(race.validator.n_rows), known.n_grids
+        POLICY.growth * problem.trial_grids(race.validator.n_rows),
+        learned_metrics.n_grids,
     )
     features = concatenate(of_size(n_grids)).draw(problem.n_columns)
     penalties = np.full((1, len(metrics)), metrics[-1].alpha)
@@ -256,12 +261,16 @@ def fit_fourier(
 
 
 def fit_isotropic(
-    kind: CandidateKind, race: Race, known: LearnedMetrics
+    kind: CandidateKind, race: Race, learned_metrics: LearnedMetrics
 ) -> CandidateResult:
     """Fit Fourier features with one lengthscale: Gaussian or Laplacian, columns
     scaled or not.
     """
-    kernel = isotropic(race.problem) if known.common_unit is None else known.common_unit
+    kernel = (
+        isotropic(race.problem)
+        if learned_metrics.common_unit is None
+        else learned_metrics.common_unit
+    )
 
     def make(size: float) -> Kernel:
         return clone(kernel).set_params(
@@ -272,14 +281,14 @@ def fit_isotropic(
 
 
 def fit_scaled(
-    kind: CandidateKind, race: Race, known: LearnedMetrics
+    kind: CandidateKind, race: Race, learned_metrics: LearnedMetrics
 ) -> CandidateResult:
     """Fit Fourier features with learned lengthscales of columns or of principal
     components.
     """
     kernel = race.problem.space.kernel
-    learned = known.metrics["fourier"]
-    if known.common_unit is not None:
+    learned = learned_metrics.metrics["fourier"]
+    if learned_metrics.common_unit is not None:
         kind = kind._replace(name=kind.name + " of principal components")
     starts = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
     return fit_fourier(
@@ -294,7 +303,7 @@ def fit_scaled(
 def fit_hybrid(
     kind: CandidateKind,
     race: Race,
-    known: LearnedMetrics,
+    learned_metrics: LearnedMetrics,
     penalties: tuple[float, float] | None = None,
 ) -> CandidateResult:
     """Fit bins and Fourier features side by side, each with their own metrics.
@@ -304,11 +313,11 @@ def fit_hybrid(
     are given.
     """
     problem = race.problem
-    learned = known.metrics["fourier"]
+    learned = learned_metrics.metrics["fourier"]
     kernel = Gaussian(float(np.exp(-learned.sizes[0])))
     few = n_trial_features(problem)
-    least = min(problem.trial_grids(trial_rows(race).n_rows), known.n_grids)
-    larger = min(POLICY.growth * least, known.n_grids)
+    least = min(problem.trial_grids(trial_rows(race).n_rows), learned_metrics.n_grids)
+    larger = min(POLICY.growth * least, learned_metrics.n_grids)
     most = problem.space.n_components or max(
         2,
         min(
@@ -319,10 +328,10 @@ def fit_hybrid(
     )
 
     def of_size(n_grids: int) -> Maps:
-        D = few if n_grids <= least < known.n_grids else most
+        D = few if n_grids <= least < learned_metrics.n_grids else most
         waves = FourierFeatures(kernel, D, random_state=problem.seed + 3)
         smooth = MetricFeatures(learned.metric, waves)
-        return [(1.0, smooth), *grids(known.bins, n_grids, problem.seed + 1)]
+        return [(1.0, smooth), *grids(learned_metrics.bins, n_grids, problem.seed + 1)]
 
     def fit(n_grids: int, rows: Validator, penalties: NDArray) -> CandidateResult:
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
@@ -333,13 +342,15 @@ def fit_hybrid(
     smooth = problem.penalties(POLICY.hybrid_alphas)[:, 0]
     rough = problem.penalties(POLICY.hybrid_bin_alphas)[:, 0]
     pairs = [penalties] if penalties else list(np.broadcast(smooth, rough))
-    tried = np.array([[a] + [b] * len(known.bins) for a, b in pairs])
+    tried = np.array([[a] + [b] * len(learned_metrics.bins) for a, b in pairs])
     entry = fit(least, trial_rows(race), tried)
     penalty = entry.trial.penalty[np.newaxis]
     return replace(entry, larger=partial(fit, larger, race.screened, penalty))
 
 
-def refit(entry: CandidateResult, race: Race, known: LearnedMetrics) -> CandidateResult:
+def refit(
+    entry: CandidateResult, race: Race, learned_metrics: LearnedMetrics
+) -> CandidateResult:
     """Fit a candidate of a race on the rows of another one; one lengthscale stays
     what it is.
     """
@@ -352,10 +363,10 @@ def refit(entry: CandidateResult, race: Race, known: LearnedMetrics) -> Candidat
             ),
         )
     kind = next(kind for kind in (*CANDIDATES, HYBRID) if kind.name == entry.name)
-    return kind.fit(kind, race, known)
+    return kind.fit(kind, race, learned_metrics)
 
 
-def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:
+def _why_not_linear(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     """Not if another map, metric or size was requested."""
     space = race.problem.space
     if (space.features, space.metric, space.n_components) != ("auto", "auto", None):
@@ -365,56 +376,61 @@ def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:
     most = POLICY.most_linear
     if race.problem.n_columns > most:
         return f"there are more than {most} encoded columns"
-    return NO_TIME if known.bins and not race.problem.has_time else None
+    return NO_TIME if learned_metrics.bins and not race.problem.has_time else None
 
 
-def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
+def _why_no_bins(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     """Not for numbers, of which bins stand beside Fourier features."""
     if race.problem.space.features in ("fourier", "hybrid"):
         return EXCLUDED
-    if known.scaled is None:
+    if learned_metrics.scaled is None:
         return NO_BINS
-    beside = _why_not_hybrid(race, known) is None and not race.validator.is_classifier
+    beside = (
+        _why_not_hybrid(race, learned_metrics) is None
+        and not race.validator.is_classifier
+    )
     return "its bins stand beside Fourier features in another" if beside else None
 
 
-def _why_not_scaled(race: Race, known: LearnedMetrics) -> str | None:
+def _why_not_scaled(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     """Not if a linear map was requested and learned."""
-    asked = race.problem.space.metric == "full" and known.mapped is not None
-    return EXCLUDED if asked else _why_no_bins(race, known)
+    asked = race.problem.space.metric == "full" and learned_metrics.mapped is not None
+    return EXCLUDED if asked else _why_no_bins(race, learned_metrics)
 
 
-def _why_not_mapped(race: Race, known: LearnedMetrics) -> str | None:
-    why = _why_no_bins(race, known)
-    if why or known.mapped is not None:
+def _why_not_mapped(race: Race, learned_metrics: LearnedMetrics) -> str | None:
+    why = _why_no_bins(race, learned_metrics)
+    if why or learned_metrics.mapped is not None:
         return why
     if race.problem.space.metric == "ard":
         return EXCLUDED
-    assert known.scaled is not None
-    why = why_no_map(race.problem, known.scaled.learned.n_mixed)
-    return why or _why_unlearned(known)
+    assert learned_metrics.scaled is not None
+    why = why_no_map(race.problem, learned_metrics.scaled.learned.n_mixed)
+    return why or _why_unlearned(learned_metrics)
 
 
-def _why_not_halves(race: Race, known: LearnedMetrics) -> str | None:
-    why = _why_no_bins(race, known)
-    if why or known.halves is not None:
+def _why_not_halves(race: Race, learned_metrics: LearnedMetrics) -> str | None:
+    why = _why_no_bins(race, learned_metrics)
+    if why or learned_metrics.halves is not None:
         return why
-    return why_no_halves(race.problem) or _why_unlearned(known)
+    return why_no_halves(race.problem) or _why_unlearned(learned_metrics)
 
 
-def _why_unlearned(known: LearnedMetrics) -> str:
-    return LOOKED if known.fourier_leads else NO_TIME
+def _why_unlearned(learned_metrics: LearnedMetrics) -> str:
+    return LOOKED if learned_metrics.fourier_leads else NO_TIME
 
 
-def _why_not_fourier(race: Race, known: LearnedMetrics) -> str | None:
+def _why_not_fourier(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     """If bins apply too, only while enough time is left."""
     if race.problem.space.features not in ("auto", "fourier"):
         return EXCLUDED
-    has_time = "fourier" in known.metrics and (not known.bins or race.problem.has_time)
+    has_time = "fourier" in learned_metrics.metrics and (
+        not learned_metrics.bins or race.problem.has_time
+    )
     return None if has_time else NO_TIME
 
 
-def _why_not_isotropic(race: Race, known: LearnedMetrics) -> str | None:
+def _why_not_isotropic(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     """Not of enough rows whose columns are in different units, if lengthscales were
     learned for them.
     """
@@ -422,27 +438,31 @@ def _why_not_isotropic(race: Race, known: LearnedMetrics) -> str | None:
     if problem.space.metric != "auto":
         return EXCLUDED
     learned = (
-        "fourier" in known.metrics
-        and known.common_unit is None
+        "fourier" in learned_metrics.metrics
+        and learned_metrics.common_unit is None
         and problem.is_fully_learned
     )
     if learned and not share_unit(problem.validator.fitted, problem.column_units):
         return (
             "the columns are in different units, and lengthscales of each were learned"
         )
-    return _why_not_fourier(race, known)
+    return _why_not_fourier(race, learned_metrics)
 
 
-def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
+def _why_not_hybrid(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     """If requested; or with time left, and for classes if neither part alone is clearly
     worse.
     """
     problem = race.problem
     if problem.space.features != "auto":
         return None if problem.space.features == "hybrid" else EXCLUDED
-    if not known.bins and known.common_unit is not None:
+    if not learned_metrics.bins and learned_metrics.common_unit is not None:
         return NO_BINS
-    if not known.bins or "fourier" not in known.metrics or not problem.has_time:
+    if (
+        not learned_metrics.bins
+        or "fourier" not in learned_metrics.metrics
+        or not problem.has_time
+    ):
         return NO_TIME
     groups = [
         [one for one in race.entries if one.has_bins == binned and not one.is_linear]
@@ -473,19 +493,24 @@ CANDIDATES = (
         "random binning, learned lengthscales and linear map",
         3,
         _why_not_mapped,
-        partial(fit_bins, lambda known: known.bins),
+        partial(fit_bins, lambda learned_metrics: learned_metrics.bins),
     ),
     CandidateKind(
         "random binning, learned lengthscales",
         2,
         _why_not_scaled,
-        partial(fit_bins, lambda known: known.bins[:1]),
+        partial(fit_bins, lambda learned_metrics: learned_metrics.bins[:1]),
     ),
     CandidateKind(
         "random binning, random halves of the columns",
         2,
         _why_not_halves,
-        partial(fit_bins, lambda known: [known.halves] if known.halves else []),
+        partial(
+            fit_bins,
+            lambda learned_metrics: (
+                [learned_metrics.halves] if learned_metrics.halves else []
+            ),
+        ),
     ),
 )
 HYBRID = CandidateKind(
@@ -493,7 +518,9 @@ HYBRID = CandidateKind(
 )
 
 
-def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind]]:
+def candidates(
+    race: Race, learned_metrics: LearnedMetrics
+) -> Iterator[list[CandidateKind]]:
     """Candidates that are still to be fitted, in two rounds for classes, whose hybrid
     depends on the first one.
 
@@ -501,8 +528,8 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
     is, and where it was clearly better in a first look.
     """
     fitted = [entry.name for entry in race.entries]
-    if race.problem.is_sparse_and_wide or known.linear_leads:
-        why = LINEAR_LEADS if known.linear_leads else WIDE
+    if race.problem.is_sparse_and_wide or learned_metrics.linear_leads:
+        why = LINEAR_LEADS if learned_metrics.linear_leads else WIDE
         others = [kind.name for kind in (*CANDIDATES[1:], HYBRID)]
         race.note_untried({name: why for name in others if name not in fitted})
         yield [LINEAR] if LINEAR.name not in fitted else []
@@ -511,7 +538,7 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
         [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]
     ):
         fitted = [entry.name for entry in race.entries]
-        reasons = {kind.name: kind.why_not(race, known) for kind in kinds}
+        reasons = {kind.name: kind.why_not(race, learned_metrics) for kind in kinds}
         race.note_untried(
             {
                 name: why

@@ -160,7 +160,10 @@ def choose(problem: Problem) -> Choice:
 
 
 def _or_with_map(
-    race: Race, known: LearnedMetrics, sample: LearningRows, entry: CandidateResult
+    race: Race,
+    learned_metrics: LearnedMetrics,
+    sample: LearningRows,
+    entry: CandidateResult,
 ) -> CandidateResult:
     """Bins beside Fourier features, a part of them with a linear map where that is
     better.
@@ -169,9 +172,9 @@ def _or_with_map(
     bins are better than none.
     """
     problem = race.problem
-    base = known.scaled
+    base = learned_metrics.scaled
     alone = [one for one in race.entries if not one.has_bins]
-    if entry.name != HYBRID.name or base is None or known.mapped or not alone:
+    if entry.name != HYBRID.name or base is None or learned_metrics.mapped or not alone:
         return entry
     useful = race.loss(entry) < min(map(race.loss, alone))
     if (
@@ -187,7 +190,7 @@ def _or_with_map(
     mapped = with_linear_map(problem, sample, plan, base)
     race.note_sizes(SIZED["linear map"], mapped.tried)
     first, second = entry.trial.penalty[:2].tolist()
-    both = replace(known, mapped=mapped)
+    both = replace(learned_metrics, mapped=mapped)
     other = fit_hybrid(HYBRID, race, both, (first, second))
     if entry.larger is None and other.larger is not None:
         other = other.larger()
@@ -207,7 +210,7 @@ def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Repo
         return replace(report, rows=race.rows_curve(entry))
 
 
-def _compare_on_folds(race: Race, known: LearnedMetrics) -> None:
+def _compare_on_folds(race: Race, learned_metrics: LearnedMetrics) -> None:
     """Compare candidates that are near each other on more folds of few rows, a fifth
     of which tells little.
     """
@@ -216,13 +219,14 @@ def _compare_on_folds(race: Race, known: LearnedMetrics) -> None:
     near = race.near()
     if len(near) > 1:
         others = in_threads(
-            lambda k: _of_fold(race, known, near, k), range(1, 1 + POLICY.refolds)
+            lambda k: _of_fold(race, learned_metrics, near, k),
+            range(1, 1 + POLICY.refolds),
         )
         race.pool(near, [other for other in others if other])
 
 
 def _of_fold(
-    race: Race, known: LearnedMetrics, near: Sequence[CandidateResult], k: int
+    race: Race, learned_metrics: LearnedMetrics, near: Sequence[CandidateResult], k: int
 ) -> Race | None:
     """Near candidates on another fold, with metrics of its own, learned in few
     steps; None where it is empty.
@@ -241,22 +245,22 @@ def _of_fold(
         name: learn(shortened(task)) for name, task in tasks.items() if used.get(name)
     }
     scaled = None
-    if "bins" in metrics and known.scaled is not None:
-        start = known.scaled.predicted_size(metrics["bins"])
+    if "bins" in metrics and learned_metrics.scaled is not None:
+        start = learned_metrics.scaled.predicted_size(metrics["bins"])
         scaled = search_size(problem, metrics["bins"], start)
-    fold_metrics = replace(known, metrics=metrics, scaled=scaled)
+    fold_metrics = replace(learned_metrics, metrics=metrics, scaled=scaled)
     other = Race(problem)
     other.enter([partial(refit, entry, other, fold_metrics) for entry in near])
     other.enlarge()
     return other
 
 
-def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
+def _without_comparison(race: Race, learned_metrics: LearnedMetrics) -> Model:
     """Bins of many rows without a comparison at a larger size, which would take as
     long as the fit.
     """
     problem = race.problem
-    best = known.scaled
+    best = learned_metrics.scaled
     assert best is not None
     name = "random binning, learned lengthscales"
     of_size = partial(grids, [best], seed=problem.seed + 1)
@@ -264,11 +268,11 @@ def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
     race.add(entry)
     reason = (
         "better by far than Fourier features in a first look"
-        if known.bins_lead
+        if learned_metrics.bins_lead
         else ONLY
     )
     report = _with_rows_curve(race, entry, race.report(name, reason))
-    features = concatenate(grids([best], known.n_grids, problem.seed + 1))
+    features = concatenate(grids([best], learned_metrics.n_grids, problem.seed + 1))
     return Model(features, best.alpha * problem.split.largest_weight, report)
 
 
@@ -286,10 +290,10 @@ def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Mode
 
 
 def _iterated(
-    race: Race, known: LearnedMetrics, entry: CandidateResult, report: Report
+    race: Race, learned_metrics: LearnedMetrics, entry: CandidateResult, report: Report
 ) -> Model:
     """Maps weighted so that one ridge penalty serves all of them."""
-    maps = entry.of_size(known.n_grids)
+    maps = entry.of_size(learned_metrics.n_grids)
     penalty = entry.trial.penalty
     largest_weight = race.problem.split.largest_weight
     least = penalty.min()

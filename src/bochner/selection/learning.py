@@ -147,7 +147,7 @@ def limited(plan: Schedule, budget: Budget, n_tasks: int = 1) -> Schedule:
     if budget.limit is None:
         return plan
     rounds = -(-n_tasks // n_threads())
-    return replace(plan, seconds=budget.left / max(rounds, 1))
+    return replace(plan, seconds=budget.seconds_left / max(rounds, 1))
 
 
 def learn_metrics(
@@ -233,21 +233,21 @@ def shortened(task: MetricTask) -> MetricTask:
 
 
 def _look(
-    race: Race, known: LearnedMetrics
+    race: Race, learned_metrics: LearnedMetrics
 ) -> tuple[SizedMetric, CandidateResult | None]:
     """Find the size of the metric for bins, and fit Fourier features beside, where
     they apply and there is time.
     """
     problem = race.problem
     work: list[Callable[[], Any]] = [
-        partial(search_size, problem, known.metrics["bins"])
+        partial(search_size, problem, learned_metrics.metrics["bins"])
     ]
     if (
-        "fourier" in known.metrics
+        "fourier" in learned_metrics.metrics
         and problem.space.features == "auto"
         and problem.has_time
     ):
-        work.append(partial(FOURIER.fit, FOURIER, race, known))
+        work.append(partial(FOURIER.fit, FOURIER, race, learned_metrics))
     base, *fourier = in_threads(call, work)
     return base, fourier[0] if fourier else None
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def fit_linear(
-    kind: CandidateKind, race: Race, known: LearnedMetrics
+    kind: CandidateKind, race: Race, learned_metrics: LearnedMetrics
 ) -> CandidateResult:
     """Fit the standardised columns themselves."""
     if race.problem.has_sparse_linear:

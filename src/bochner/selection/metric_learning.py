@@ -131,17 +131,21 @@ class Basis:
         return (
             self._collapsed(slopes, factors, plain_factors)
             if kernel == "laplacian"
-            else self._apart(slopes, factors, plain_factors)
+            else self._separated(slopes, factors, plain_factors)
         )
 
-    def _collapsed(self, slopes: NDArray, factors: NDArray, own: NDArray) -> Metric:
+    def _collapsed(
+        self, slopes: NDArray, factors: NDArray, plain_factors: NDArray
+    ) -> Metric:
         """Values and ranks as one coordinate for each numeric column: the sum of two
         distances that grow together.
         """
         source = np.concatenate([self.numeric, self.plain])
         q = len(self.numeric)
         if not factors.any():
-            return Metric(self.n_features_in, source, np.concatenate([slopes, own]))
+            return Metric(
+                self.n_features_in, source, np.concatenate([slopes, plain_factors])
+            )
         levels = [
             slope * (x - mean) + factor * r
             for (x, r), slope, mean, factor in zip(
@@ -156,17 +160,19 @@ class Basis:
         return Metric(
             self.n_features_in,
             source,
-            np.concatenate([np.ones(q), own]),
+            np.concatenate([np.ones(q), plain_factors]),
             warped=np.arange(q),
             **warps,
         )
 
-    def _apart(self, slopes: NDArray, factors: NDArray, own: NDArray) -> Metric:
+    def _separated(
+        self, slopes: NDArray, factors: NDArray, plain_factors: NDArray
+    ) -> Metric:
         """Values and ranks as coordinates of their own, those that there are."""
         first = np.flatnonzero(slopes)
         second = np.flatnonzero(factors)
         source = np.concatenate([self.numeric[first], self.numeric[second], self.plain])
-        scale = np.concatenate([slopes[first], np.ones(len(second)), own])
+        scale = np.concatenate([slopes[first], np.ones(len(second)), plain_factors])
         levels = _padded([factors[i] * self.ranks[i][1] for i in second])
         warps = {
             "knots": _padded([self.ranks[i][0] for i in second]),
@@ -445,7 +451,7 @@ class EarlyStopping:
 
     Attributes
     ----------
-    left : float
+    remaining : float
         At the step that is being taken, the share of all steps that are left, twice.
     """
 
@@ -454,7 +460,7 @@ class EarlyStopping:
         self.window = schedule.window
         self.turn = schedule.steps // 2
         self.end = schedule.steps
-        self.left = 1.0
+        self.remaining = 1.0
         self.losses = list[float]()
         early = schedule.early_block or schedule.block
         self.late_share = schedule.block / (schedule.block + early)
@@ -464,7 +470,7 @@ class EarlyStopping:
         done = 0
         while done < self.end:
             pause()
-            self.left = 2 * (1 - (done + 1) / (self.end + 1))
+            self.remaining = 2 * (1 - (done + 1) / (self.end + 1))
             yield done
             done += 1
             if done < self.turn and (self._has_plateaued() or self._is_late(done)):
@@ -517,9 +523,9 @@ class Adam:
         self.total = np.zeros_like(x)
         self.done = self.summed = 0
 
-    def step(self, gradient: NDArray, left: float = 1.0) -> None:
-        """Take a step, shortened to `left` where that is below 1; gradients that are
-        not numbers are passed over.
+    def step(self, gradient: NDArray, remaining: float = 1.0) -> None:
+        """Take a step, shortened to `remaining` where that is below 1; gradients that
+        are not numbers are passed over.
         """
         if not np.isfinite(gradient).all():
             gradient = np.zeros_like(gradient)
@@ -529,16 +535,18 @@ class Adam:
         self.v += (1 - slow) * (np.square(gradient) - self.v)
         v = self.v / (1 - slow**self.done)
         scale = np.sqrt(v) + self.floor * np.sqrt(v.mean()) + 1e-12
-        self.x -= self.rate * min(left, 1.0) * self.m / (1 - fast**self.done) / scale
+        self.x -= (
+            self.rate * min(remaining, 1.0) * self.m / (1 - fast**self.done) / scale
+        )
         if self.low is not None:
             np.clip(self.x, self.low, self.high, out=self.x)
-        if left <= 1:
+        if remaining <= 1:
             self.summed += 1
             self.total += self.x
 
     @property
     def mean(self) -> NDArray:
-        """Mean over the steps at which `left` was at most 1."""
+        """Mean over the steps at which `remaining` was at most 1."""
         return self.total / max(self.summed, 1)
 
 
@@ -585,7 +593,7 @@ def learn_scales(
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         q = step % Q
-        blocks.resize(early=kernel == "laplacian" and steps.left > 1)
+        blocks.resize(early=kernel == "laplacian" and steps.remaining > 1)
         log_scales = x[column_groups]
         block, varies = blocks.draw(kinds[q], np.exp(log_scales)).varying()
         gradient = np.zeros_like(x)
@@ -599,7 +607,7 @@ def learn_scales(
                 block_gradient.log_noise,
             )
             steps.note(block_gradient.loss)
-        adam.step(gradient, steps.left)
+        adam.step(gradient, steps.remaining)
     return adam.mean[column_groups], adam.mean[G : G + Q]
 
 
@@ -631,20 +639,20 @@ def learn_map(
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         k = step % Q
-        blocks.resize(early=kernel == "laplacian" and steps.left > 1)
+        blocks.resize(early=kernel == "laplacian" and steps.remaining > 1)
         block = blocks.draw(kinds[k], ones)
         A = entries.x.reshape(q, q)
         size = float(np.exp(free.x[k]))
         noise = free.x[Q + k]
         block_gradient = linear_loss(kernel, block, blocks.space, A, size, noise)
         steps.note(block_gradient.loss)
-        entries.step(block_gradient.metric[:-1], steps.left)
+        entries.step(block_gradient.metric[:-1], steps.remaining)
         gradient = np.zeros(2 * Q)
         gradient[k], gradient[Q + k] = (
             block_gradient.metric[-1],
             block_gradient.log_noise,
         )
-        free.step(gradient, steps.left)
+        free.step(gradient, steps.remaining)
     return entries.mean.reshape(q, q), free.mean[:Q]
 
 

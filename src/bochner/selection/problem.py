@@ -248,7 +248,7 @@ class Problem:
         each *= self.n_outputs / self.validator.y.shape[1]
         # One run is without the rows held out, and the next one with all
         run = self.budget.stage("solution").first_of(2)
-        return int(np.clip(run.left / each, *POLICY.timed_grids))
+        return int(np.clip(run.seconds_left / each, *POLICY.timed_grids))
 
 
 def prepare(
@@ -274,7 +274,7 @@ def prepare(
     """
     trials = budget.stage("learning", "trials")
     # Under a time limit so few bins that ten trials take half of this time at most
-    entries = POLICY.trial_entries * min(trials.left / 2, 1.0)
+    entries = POLICY.trial_entries * min(trials.seconds_left / 2, 1.0)
     most = np.inf
     if trials.limit is not None:
         # Rows of many columns take longer to be numbered

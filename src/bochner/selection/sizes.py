@@ -77,11 +77,11 @@ def search_size(
     validator = problem.validator.mapped(learned.metric)
     step = 1.0
 
-    def at(size: float, factors: tuple[float, ...]) -> ValidationResult:
+    def try_size(size: float, factors: tuple[float, ...]) -> ValidationResult:
         return try_bins(problem, validator, size, factors, share)
 
     tried: Tried[float, ValidationResult] = Tried(
-        lambda size: at(size, POLICY.trial_alphas)
+        lambda size: try_size(size, POLICY.trial_alphas)
     )
 
     def loss(size: float) -> float:
@@ -104,7 +104,7 @@ def search_size(
     final = (
         tried[nearest]
         if is_hasty
-        else at(nearest if problem.is_large else best, POLICY.fine_alphas)
+        else try_size(nearest if problem.is_large else best, POLICY.fine_alphas)
     )
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]

@@ -725,7 +725,7 @@ class HeldOut:
 
 
 def sets_held_out(
-    design: Design, seed: int, given: NDArray | None = None
+    design: Design, seed: int, held_out: NDArray | None = None
 ) -> list[Fold]:
     """Rows to hold out, a set at a time: by the splits of the rows; or those given, or
     about a fifth, or five folds of few rows.
@@ -737,9 +737,9 @@ def sets_held_out(
     is_few = source.n_counted <= POLICY.folded_rows
     if source.splits is not None:
         split_folds = source.splits.folds(weights)
-        return split_folds if given is None and is_few else split_folds[:1]
-    if given is not None:
-        masks = [given]
+        return split_folds if held_out is None and is_few else split_folds[:1]
+    if held_out is not None:
+        masks = [held_out]
     elif is_few:
         masks = folds(design.row_hashes, weights, seed)
     else:

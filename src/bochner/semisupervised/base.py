@@ -113,12 +113,12 @@ class SemiSupervised(RowModel):
         ]
         return ridges if self.method == "ridge" else [*spreading, *ridges]
 
-    def _best(self, found: list[tuple[float, Smoother, Any]]) -> Any:
+    def _best(self, candidates: list[tuple[float, Smoother, Any]]) -> Any:
         """What comes of the way of the least loss; the losses are kept."""
         self.method_scores_ = {
-            str(way): loss for loss, way, _ in found if np.isfinite(loss)
+            str(way): loss for loss, way, _ in candidates if np.isfinite(loss)
         }
-        _, way, best = min(found, key=lambda one: one[0])
+        _, way, best = min(candidates, key=lambda one: one[0])
         self.method_ = way.name
         return best
 
@@ -163,7 +163,7 @@ def labelled(y: NDArray) -> NDArray[np.bool_]:
     return is_labelled
 
 
-def plain(labels: NDArray) -> NDArray:
+def with_inferred_dtype(labels: NDArray) -> NDArray:
     """Labels in the type of what they are, where they are objects."""
     return (
         np.asarray(labels.tolist())
@@ -202,7 +202,7 @@ class Memberships:
         """Memberships of some rows, shape (b, K)."""
         memberships = np.zeros((len(y), len(self.classes)))
         labelled_rows = np.flatnonzero(labelled(y))
-        labels = plain(y[labelled_rows])
+        labels = with_inferred_dtype(y[labelled_rows])
         if len(labels):
             memberships[labelled_rows, np.searchsorted(self.classes, labels)] = 1.0
         return memberships

@@ -27,8 +27,8 @@ from bochner.semisupervised.base import (
     coefficients,
     labelled,
     of_all_rows,
-    plain,
     refuse_mixed,
+    with_inferred_dtype,
 )
 from bochner.semisupervised.smoothers import Graph, Smooth, Smoother, left_out
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
@@ -205,7 +205,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         labels = y[labelled(y)]
         refuse_mixed(labels)
         if len(labels):
-            check_classification_targets(plain(labels))
+            check_classification_targets(with_inferred_dtype(labels))
         return y
 
     def _targets_of(self, seen: Any) -> Memberships:
@@ -215,7 +215,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             values = np.empty(len(seen.classes or ()), object)
             values[:] = list(seen.classes or ())
         is_labelled = labelled(values)
-        self.classes_ = np.unique(plain(values[is_labelled]))
+        self.classes_ = np.unique(with_inferred_dtype(values[is_labelled]))
         if (
             not is_labelled.all()
             and self.classes_.dtype.kind == "f"

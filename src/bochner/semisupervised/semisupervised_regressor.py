@@ -196,9 +196,9 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         smooth = self._best(candidates)
         return smooth
 
-    def _numbers(self, found: NDArray) -> Floats:
+    def _numbers(self, function_values: NDArray) -> Floats:
         """Targets in their units."""
-        values = _ratio(found, self.method_) * self.scale_ + self.mean_
+        values = _ratio(function_values, self.method_) * self.scale_ + self.mean_
         return values[:, 0] if self._one_target else values
 
     @rowwise("predicted")
@@ -219,14 +219,14 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         return self._numbers(self._values(X))
 
 
-def _ratio(found: NDArray, method: str) -> Floats:
+def _ratio(function_values: NDArray, method: str) -> Floats:
     """Targets, of mean zero: what has spread over what ones have; or as they are."""
     if method != "spreading":
-        return found[:, :-1]
-    share = found[:, -1:]
+        return function_values[:, :-1]
+    share = function_values[:, -1:]
     return np.divide(
-        found[:, :-1],
+        function_values[:, :-1],
         share,
-        out=np.zeros_like(found[:, :-1]),
+        out=np.zeros_like(function_values[:, :-1]),
         where=share > LEAST_SHARE,
     )

@@ -201,13 +201,15 @@ class _Progress:
     ----------
     least : array of shape (K,) or None
         Bound below the eigenvalues of the preconditioned matrix.
-    known : array of shape (K,), optional
+    start_gain : array of shape (K,), optional
         Squared norm of the solution less that of its distance from the start.
     """
 
-    def __init__(self, least: NDArray | None, known: NDArray | float = 0.0) -> None:
+    def __init__(
+        self, least: NDArray | None, start_gain: NDArray | float = 0.0
+    ) -> None:
         self.least = least
-        self.known = known
+        self.start_gain = start_gain
         self.gains = list[NDArray]()
         self.rho = self.former = self.steps = self.gamma = self.former_gamma = np.zeros(
             0
@@ -224,7 +226,7 @@ class _Progress:
         """Squared norms of the iterates, which come near those of the solutions,
         shape (K,).
         """
-        return np.sum(self.gains, axis=0) + self.known
+        return np.sum(self.gains, axis=0) + self.start_gain
 
     def begin(self, rho: NDArray) -> NDArray:
         """Take the inner products of the residuals and what the preconditioner makes
@@ -265,12 +267,12 @@ class _Progress:
         if not self.gains:
             return 1.0
         if not self.bounded or tol >= LOOSE:
-            return _left(np.array(self.gains), self.known)
+            return _error_by_gains(np.array(self.gains), self.start_gain)
         rest = self.gamma * self.rho
         return float(np.sqrt(_quotient(rest, self.total + rest)).max())
 
 
-def _left(gains: NDArray, known: NDArray | float) -> float:
+def _error_by_gains(gains: NDArray, start_gain: NDArray | float) -> float:
     """Estimated error over the solution after n iterations that gained so much,
     shape (n, K), from these alone.
     """
@@ -282,7 +284,7 @@ def _left(gains: NDArray, known: NDArray | float) -> float:
     longest = _quotient(rest[: len(means)], means).max(axis=0)
     with np.errstate(over="ignore"):  # of iterations that diverge
         return float(
-            SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0] + known)).max()
+            SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0] + start_gain)).max()
         )
 
 

@@ -271,7 +271,10 @@ class KernelFactor(Factor):
         ).sum(axis=2)
 
     def leave_one_out(
-        self, alphas: NDArray, mix: NDArray | None = None, left: NDArray | None = None
+        self,
+        alphas: NDArray,
+        mix: NDArray | None = None,
+        residual_shares: NDArray | None = None,
     ) -> NDArray:
         """Errors of the distinct rows' targets by the model that is left without them,
         shape (A, n, n_outputs).
@@ -280,12 +283,14 @@ class KernelFactor(Factor):
         f and 1 - w h are alpha times these: without alpha nothing cancels where the
         rows are interpolated.
         """
-        left = self.left(alphas) if left is None else left
+        residual_shares = (
+            self.residual_shares(alphas) if residual_shares is None else residual_shares
+        )
         return np.moveaxis(self.duals(alphas, mix), 1, 2) / (
-            left[:, :, np.newaxis] * self.root
+            residual_shares[:, :, np.newaxis] * self.root
         )
 
-    def left(self, alphas: NDArray) -> NDArray:
+    def residual_shares(self, alphas: NDArray) -> NDArray:
         """What is left of a row's weight beside its leverage, 1 - w h, over alpha,
         shape (A, n).
         """
@@ -532,16 +537,19 @@ class DualLeaveOneOut(LeaveOneOut):
         weight : array of shape (m,)
         """
         alphas = np.array([alpha])
-        residual_share = self.factor.left(alphas)
-        whole = self.factor.leave_one_out(alphas, left=residual_share)[0][number]
+        residual_shares = self.factor.residual_shares(alphas)
+        (errors,) = self.factor.leave_one_out(alphas, residual_shares=residual_shares)
         share = weight / self.factor.row_weight[number]
         return errors_of_parts(
-            whole, alpha * residual_share[0][number], y - self.y[number], share
+            errors[number],
+            alpha * residual_shares[0][number],
+            y - self.y[number],
+            share,
         )
 
 
 def errors_of_parts(
-    whole: NDArray, left: NDArray, deviation: NDArray, share: NDArray
+    whole: NDArray, one_minus_leverage: NDArray, deviation: NDArray, share: NDArray
 ) -> Floats:
     """Leave-one-out errors of parts of rows of equal inputs, shape (m, K), by those of
     whole rows.
@@ -550,7 +558,7 @@ def errors_of_parts(
     ----------
     whole : array of shape (m, K)
         Leave-one-out errors of the rows' mean targets.
-    left : array of shape (m,)
+    one_minus_leverage : array of shape (m,)
         1 - w h of the rows, w their whole weight.
     deviation : array of shape (m, K)
         Targets of the parts less the mean ones.
@@ -559,9 +567,11 @@ def errors_of_parts(
     """
     others = np.maximum(1 - share, 0.0)
     alone = others < ALONE
-    rest = np.where(alone, 1.0, others + share * left)[:, np.newaxis]
+    rest = np.where(alone, 1.0, others + share * one_minus_leverage)[:, np.newaxis]
     return np.where(
-        alone[:, np.newaxis], whole, (deviation + left[:, np.newaxis] * whole) / rest
+        alone[:, np.newaxis],
+        whole,
+        (deviation + one_minus_leverage[:, np.newaxis] * whole) / rest,
     )
 
 

@@ -239,12 +239,14 @@ class IterativeRidge:
         return self.design.features.is_dense
 
     def equations(
-        self, kept: NDArray | None = None, targets: NDArray | None = None
+        self, included: NDArray | None = None, targets: NDArray | None = None
     ) -> NormalEquations:
-        """Normal equations of all rows, or of those that the mask `kept` tells, for
+        """Normal equations of all rows, or of those that the mask `included` tells, for
         other targets, (n, K), if given.
         """
-        blocks = self.blocks if kept is None else Without(self.blocks, kept, targets)
+        blocks = (
+            self.blocks if included is None else Without(self.blocks, included, targets)
+        )
         return NormalEquations(
             blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype
         )
@@ -392,7 +394,9 @@ class IterativeRidge:
                     Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype))
                 )
             else:
-                parts.append(sample.at(equations.weight, penalty[:, m] + rounding))
+                parts.append(
+                    sample.with_penalty(equations.weight, penalty[:, m] + rounding)
+                )
         return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
 
     def samples(self) -> list[Sample | None]:
@@ -466,7 +470,7 @@ class Without:
     Parameters
     ----------
     blocks : iterable of StoredRows
-    kept : bool array of shape (n,)
+    included : bool array of shape (n,)
         False for the rows that are left out.
     targets : array of shape (n, K), optional
         In the place of those of the blocks.
@@ -475,11 +479,11 @@ class Without:
     def __init__(
         self,
         blocks: Iterable[StoredRows],
-        kept: NDArray,
+        included: NDArray,
         targets: NDArray | None = None,
     ) -> None:
         self.blocks = blocks
-        self.kept = kept
+        self.included = included
         self.targets = targets
 
     def __iter__(self) -> Iterator[StoredRows]:
@@ -488,6 +492,6 @@ class Without:
             rows = slice(first, first + len(block.y))
             y = block.y if self.targets is None else self.targets[rows]
             yield StoredRows(
-                block.features, y, self.kept[rows].astype(np.float32) * block.weight
+                block.features, y, self.included[rows].astype(np.float32) * block.weight
             )
             first += len(block.y)

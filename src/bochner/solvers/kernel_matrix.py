@@ -56,7 +56,7 @@ class ExactSolution(NamedTuple):
     errors : array of shape (m, K) or None
         y - f of the rows that were asked for, by the model that is left without each;
         None of conjugate gradients.
-    left : array of shape (m,) or None
+    one_minus_leverage : array of shape (m,) or None
         1 - w h of the rows of `errors`, h their leverage.
     influence : tuple of arrays of shapes (p, n), (p,) and (p, K), or None
         Of other rows that were asked for. What row i adds to the function of all rows,
@@ -69,7 +69,7 @@ class ExactSolution(NamedTuple):
     n_iter: int | None = None
     residual: float | None = None
     errors: Floats | None = None
-    left: Floats | None = None
+    one_minus_leverage: Floats | None = None
     influence: tuple[Floats, Floats, Floats] | None = None
 
 
@@ -141,7 +141,11 @@ def solve_exact(
     errors = coef[scored] / residual_share[:, np.newaxis]
     residual_share = np.minimum(ridge[scored] * residual_share, 1.0)
     return ExactSolution(
-        coef, intercept + mean, errors=errors, left=residual_share, influence=influence
+        coef,
+        intercept + mean,
+        errors=errors,
+        one_minus_leverage=residual_share,
+        influence=influence,
     )
 
 
@@ -251,7 +255,7 @@ def _by_conjugate_gradients(
 
     rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
     penalty = np.full((len(rhs), 1), alpha)
-    apply = preconditioner.at(float(m), penalty[:, 0])
+    apply = preconditioner.with_penalty(float(m), penalty[:, 0])
     tol = min(tol, LEAST_TOL)
     solution = conjugate_gradients(
         System(operator, penalty, apply), rhs, tol, MOST_ITERATIONS

@@ -161,7 +161,7 @@ def minimise_in_passes(
     b = begun[1].astype(np.float64)
     n_passes = 0
 
-    def at(V: NDArray, b: NDArray) -> LossTotals:
+    def totals_at(V: NDArray, b: NDArray) -> LossTotals:
         nonlocal n_passes
         n_passes += 1
         totals: LossTotals = summed(
@@ -169,7 +169,7 @@ def minimise_in_passes(
         )
         return totals.penalised(alpha, V)
 
-    present = at(V, b)
+    present = totals_at(V, b)
     share = sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks)
     length = 1.0
     share /= present.weight
@@ -188,7 +188,7 @@ def minimise_in_passes(
         totals = None
         while n_passes < most and length > SHORTEST:
             there = V + np.asarray(length, V.dtype) * step, b + length * constant
-            totals = at(*there)
+            totals = totals_at(*there)
             if totals.value <= present.value - ENOUGH * length * gain:
                 break
             length /= 2

@@ -441,7 +441,9 @@ def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
             # One factor serves all outputs, and all steps whose mean curvature is about
             # as large: a factorisation takes as long as hundreds of products.
             shared = 4.0 ** np.round(np.mean(np.log(weights)) / np.log(4.0))
-            inverse = sample.at(1.0, penalty[:, 0] / np.full(len(weights), shared))
+            inverse = sample.with_penalty(
+                1.0, penalty[:, 0] / np.full(len(weights), shared)
+            )
             parts.append(_each_by_weight(inverse, weights))
     return parts[0] if len(parts) == 1 else Blocks(parts, ridge.edges)
 

@@ -104,7 +104,7 @@ class SampledGram:
         """The matrix, reduced."""
         return Tridiagonal(self.gram.copy())
 
-    def at(self, weight: float, penalty: NDArray) -> Preconditioner:
+    def with_penalty(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for rows of the given sum of weights and ridge penalties of
         shape (K,).
         """
@@ -158,7 +158,7 @@ class LowRank:
         self.gram = products
         self.tail = tail
 
-    def at(self, weight: float, penalty: NDArray) -> Preconditioner:
+    def with_penalty(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for a weight w and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty + weight * self.tail, return_inverse=True)
         factors = [_factor(self.gram, shift * len(self.S) / weight) for shift in shifts]
@@ -188,7 +188,7 @@ class LowRank:
             rng.standard_normal((size, m)).astype(self.S.dtype), self.S
         )
         B = B + np.sqrt(rest) * rng.standard_normal((size, D))
-        self.at(weight, np.full(size, penalty))(B, V := np.empty_like(B))
+        self.with_penalty(weight, np.full(size, penalty))(B, V := np.empty_like(B))
         return V
 
 
@@ -211,7 +211,7 @@ class LeverageGram:
     def __init__(self, S: NDArray) -> None:
         self.gram = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype))
 
-    def at(self, weight: float, penalty: NDArray) -> Preconditioner:
+    def with_penalty(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for a weight w and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty, return_inverse=True)
         return _factorised(

@@ -110,14 +110,14 @@ class Tridiagonal:
         The first ratio is zero; the others stand beside the diagonal of L.
         """
 
-        def found(shift: float) -> tuple[NDArray, NDArray]:
+        def factorised(shift: float) -> tuple[NDArray, NDArray]:
             pivots = self.diagonal + np.float64(shift)
             ratios = np.zeros(len(self.diagonal))
             ratios[1:] = self.beside
             algebra.pttrf(pivots, ratios[1:])
             return pivots, ratios
 
-        return with_least_shift(found, float(shift), rounding, self._largest)
+        return with_least_shift(factorised, float(shift), rounding, self._largest)
 
     def solve(self, factors: tuple[NDArray, NDArray], U: NDArray) -> NDArray:
         """Return the rows of U, of shape (m, D), times (T + shift I)^-1, in double

@@ -20,7 +20,14 @@ from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.column_values import index_columns, warn_of_index
 from bochner.sources.imported import TemporaryFolder
 from bochner.sources.paths import FileState, arrow_file, reason
-from bochner.sources.schema import Selection, bare, fitted, plain, require, unified
+from bochner.sources.schema import (
+    Selection,
+    bare,
+    fitted,
+    require,
+    standard_layout,
+    unified,
+)
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
 BUFFER_BYTES = 256 << 10  # of a column
@@ -141,7 +148,7 @@ class FilePart(ABC):
         if not parts:
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
         return parts, pa.schema(
-            [schema.field(name) for name in selection.kept(schema.names)]
+            [schema.field(name) for name in selection.kept_names(schema.names)]
         )
 
     @classmethod
@@ -419,7 +426,7 @@ def _owned(values: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             indices, dictionary, ordered=values.type.ordered
         )
-    return pa.concat_arrays([values, values[:0]]).cast(plain(values.type))
+    return pa.concat_arrays([values, values[:0]]).cast(standard_layout(values.type))
 
 
 def open_dataset(
@@ -454,7 +461,7 @@ def open_dataset(
     selection = selection or Selection()
     index = selection.index(index_columns(dataset.schema))
     warn_of_index(index)
-    names = selection.without(index).kept(dataset.schema.names)
+    names = selection.without(index).kept_names(dataset.schema.names)
     require(dataset.schema.names, [*names, *selection.exclude])
     types = {
         column.name: column.type
@@ -501,7 +508,7 @@ def open_lazy(
             names = frame.collect_schema().names()
             require(names, [*(selection.columns or ()), *selection.exclude])
             require(names, pa.schema(schema or ()).names, "schema: ")
-            wanted = selection.kept(names)
+            wanted = selection.kept_names(names)
             frame = frame.select(wanted)
             schema = pa.schema(
                 [column for column in schema or () if column.name in wanted]

@@ -208,7 +208,7 @@ class RowError(SourceError):
         self.row = row
         self.after = after
 
-    def at(self, place: str) -> str:
+    def message_at(self, place: str) -> str:
         """The message with another name of the row."""
         return f"{self.before}{place}{self.after}"
 

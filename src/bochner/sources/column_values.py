@@ -182,7 +182,7 @@ def why_text(source: TableSource, name: str) -> str:
             if n_odd and not first:
                 row = pc.index(is_odd, True).as_py()
                 place = _place(parts, part, above + row)
-                first = f"{_shown(column[row].as_py())} in {place}"
+                first = f"{_quoted(column[row].as_py())} in {place}"
             odd = column.filter(is_odd)
             matches = pc.match_substring_regex(odd, WITH_COMMAS)
             have_commas = have_commas and pc.all(matches, min_count=0).as_py()
@@ -200,7 +200,7 @@ def why_text(source: TableSource, name: str) -> str:
     return ""
 
 
-def _shown(value: str) -> str:
+def _quoted(value: str) -> str:
     """A value in quotes, or its first characters."""
     if len(value) > SHOWN_CHARACTERS:
         value = f"{value[:SHOWN_CHARACTERS]}..."

@@ -220,7 +220,7 @@ class ImportedText:
 def import_texts(
     texts: Sequence[CsvText],
     columns: Sequence[str],
-    known: Types,
+    known_types: Types,
     folder: TemporaryFolder,
 ) -> list[ImportedText]:
     """Write the rows of files, and again those of files whose columns have other types
@@ -228,7 +228,7 @@ def import_texts(
     """
     numbers = range(len(texts))
     files = in_threads(
-        lambda k: import_text(texts[k], columns, known, folder, str(k)), numbers
+        lambda k: import_text(texts[k], columns, known_types, folder, str(k)), numbers
     )
     types = reduce(add, (one.scan for one in files)).types
 
@@ -248,7 +248,7 @@ def import_texts(
 def import_text(
     text: CsvText,
     columns: Sequence[str],
-    known: Types,
+    known_types: Types,
     folder: TemporaryFolder,
     name: str,
     as_text: Sequence[str] = (),
@@ -260,7 +260,7 @@ def import_text(
     ----------
     text : CsvText
     columns : sequence of str
-    known : dict of str to pyarrow.DataType
+    known_types : dict of str to pyarrow.DataType
         Types that columns are to have.
     folder : TemporaryFolder
     name : str
@@ -274,10 +274,10 @@ def import_text(
         Where a row has too few or too many fields, or a value is not of a type that is
         known.
     """
-    inferred = [column for column in columns if column not in known]
+    inferred = [column for column in columns if column not in known_types]
     with text.problems():
         try:
-            imported_text = _written(text, columns, known, folder, name, as_text)
+            imported_text = _written(text, columns, known_types, folder, name, as_text)
             types = imported_text.scan.types
             odd = [column for column in inferred if pa.types.is_binary(types[column])]
         except pa.ArrowInvalid as error:
@@ -286,7 +286,7 @@ def import_text(
                 raise
         if odd:
             more = [*as_text, *odd] if len(as_text) < MOST_APART else inferred
-            return import_text(text, columns, known, folder, name, more)
+            return import_text(text, columns, known_types, folder, name, more)
         if not all(pa.types.is_string(types[column]) for column in as_text):
             again = _written(text, columns, types, folder, name, ())
             imported_text = replace(again, scan=imported_text.scan)
@@ -297,7 +297,7 @@ def import_text(
 def _written(
     text: CsvText,
     columns: Sequence[str],
-    known: Types,
+    known_types: Types,
     folder: TemporaryFolder,
     name: str,
     as_text: Sequence[str],
@@ -307,10 +307,10 @@ def _written(
     """
     n_rows = 0
     unnamed = unnamed_first(text.names)
-    inferred = [column for column in columns if column not in known]
+    inferred = [column for column in columns if column not in known_types]
     numbers = {column: Numbering() for column in inferred if column in unnamed}
-    types = {column: known.get(column, pa.null()) for column in columns}
-    asked = {**known, **dict.fromkeys(as_text, pa.string())}
+    types = {column: known_types.get(column, pa.null()) for column in columns}
+    asked = {**known_types, **dict.fromkeys(as_text, pa.string())}
     with RowWriter(folder, name, text.path) as rows:
         for batch in text.batches(columns, asked):
             n_rows += batch.num_rows

@@ -171,7 +171,7 @@ def pieces(data: Any) -> Pieces:
     """The partitions of a collection, or what is delayed."""
     if is_delayed(data):
         partitions = list(data) if isinstance(data, list | tuple) else [data]
-        return Pieces(_apart(partitions), [None] * len(partitions))
+        return Pieces(_with_needed_graphs(partitions), [None] * len(partitions))
     sizes = getattr(data, "chunks", None)
     data = whole_rows(data) if sizes is not None and data.ndim == 2 else data
     # Dask's optimiser drops futures of persisted arrays, which only the scheduler has
@@ -185,12 +185,12 @@ def pieces(data: Any) -> Pieces:
     )
     row_counts = [np.nan] * len(partitions) if sizes is None else sizes[0]
     return Pieces(
-        _apart(partitions),
+        _with_needed_graphs(partitions),
         [None if np.isnan(size) else int(size) for size in row_counts],
     )
 
 
-def _apart(delayed: list[Any]) -> list[Any]:
+def _with_needed_graphs(delayed: list[Any]) -> list[Any]:
     """Each with the part of the graph that it needs: a recipe, or delayed where it
     shares much of its work with others.
 
@@ -365,7 +365,7 @@ class CollectionPart:
         cure = " when it was computed; fix the code that makes it"
         with errors_at(self.name, cure, kinds):
             values = values_of(self.X, self.y, self.weight)
-        batch = as_batch((values[0], *map(plain, values[1:])), self.name)
+        batch = as_batch((values[0], *map(series_as_array, values[1:])), self.name)
         if not batch.X.shape[0]:
             return
         description = _what(Layout.of(Batch(batch.X)))
@@ -462,7 +462,7 @@ def open_collection(
         if name in apart:
             beside.append(apart[name].blocks)
         else:
-            held = values_beside(plain(values), edges[-1], name)
+            held = values_beside(series_as_array(values), edges[-1], name)
             beside.append(
                 [None if held is None else held[a:b] for a, b in pairwise(edges)]
             )
@@ -477,13 +477,13 @@ def open_collection(
     )
     return TableSource(
         parts,
-        columns.kept(),
+        columns.kept_columns(),
         f"a {kind} of {len(parts):,} partitions",
         sparse=layout.sparse,
     )
 
 
-def plain(values: Any) -> Any:
+def series_as_array(values: Any) -> Any:
     """Targets or weights of a series or a data frame as an array, whatever its types;
     others as they are.
     """

@@ -320,7 +320,7 @@ def of_arrays(
         ArrayPart(rows.take(slice(start, start + step)), start, read, columns)
         for start in range(0, n, step)
     ]
-    return TableSource(tuple(parts), columns.kept(), what, sparse=layout.sparse)
+    return TableSource(tuple(parts), columns.kept_columns(), what, sparse=layout.sparse)
 
 
 def values_beside(values: Any, n: int, name: str) -> Any:

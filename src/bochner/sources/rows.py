@@ -443,7 +443,9 @@ def _located(part: Any, error: ValueError) -> SourceError:
     """What is wrong in a part, with the line of the file where there are lines."""
     if not is_text(part) or not isinstance(error, RowError):
         return SourceError(f"{part.name}: {error}")
-    return SourceError(f"{part.place}: {error.at(f'line {part.line(error.row)}')}")
+    return SourceError(
+        f"{part.place}: {error.message_at(f'line {part.line(error.row)}')}"
+    )
 
 
 def finite_batches(part: Part) -> Iterator[Batch]:

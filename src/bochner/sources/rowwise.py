@@ -246,11 +246,11 @@ def class_columns(model: Any) -> list[str]:
     return [f"probability_{label}" for label in model.classes_.tolist()]
 
 
-def _columns(labels: str | Sequence[str], found: Any) -> Mapping[str, NDArray]:
+def _columns(labels: str | Sequence[str], answers: Any) -> Mapping[str, NDArray]:
     """Answers as columns by name; see `rowwise`."""
     if not isinstance(labels, str):
-        return dict(zip(labels, found.T, strict=True))
-    both = found if isinstance(found, tuple) else (found,)
+        return dict(zip(labels, answers.T, strict=True))
+    both = answers if isinstance(answers, tuple) else (answers,)
     return named_columns(None, dict(zip((labels, "std"), both, strict=False)))
 
 
@@ -289,7 +289,9 @@ def write_predictions(
         return write_table(answers(batches), out)
 
 
-def named_columns(name: str | None, found: Mapping[str, NDArray]) -> dict[str, NDArray]:
+def named_columns(
+    name: str | None, predictions: Mapping[str, NDArray]
+) -> dict[str, NDArray]:
     """Columns name_what, or name_what_k for each of several targets; without a name
     what, or what_k.
 
@@ -297,14 +299,14 @@ def named_columns(name: str | None, found: Mapping[str, NDArray]) -> dict[str, N
     ----------
     name : str or None
         Of the target.
-    found : dict of str to array of shape (n,) or (n, K)
+    predictions : dict of str to array of shape (n,) or (n, K)
         Predictions and what goes with them, by what they are.
     """
     start = "" if name is None else f"{name}_"
     columns = dict[str, NDArray]()
-    several = [values for values in found.values() if values.ndim > 1]
+    several = [values for values in predictions.values() if values.ndim > 1]
     for k in range(several[0].shape[1] if several else 1):
-        for what, values in found.items():
+        for what, values in predictions.items():
             columns[f"{start}{what}_{k}" if several else f"{start}{what}"] = (
                 values[:, k] if several else values
             )
@@ -451,9 +453,9 @@ def _frame_of_block(
         return _as_frame(call(rows), columns_of, rows.index)
 
 
-def _as_frame(found: Any, columns_of: Columns, index: Any) -> Any:
+def _as_frame(answers: Any, columns_of: Columns, index: Any) -> Any:
     """A series of one column, which is named so, or a data frame."""
     from pandas import DataFrame
 
-    frame = DataFrame(columns_of(found), index=index)
+    frame = DataFrame(columns_of(answers), index=index)
     return frame.iloc[:, 0] if frame.shape[1] == 1 else frame

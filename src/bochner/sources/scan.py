@@ -95,10 +95,10 @@ class RowSample:
         return self._pieces[0].batch
 
     def _keep(
-        self, rows: Rows, hashes: NDArray[np.uint64], kept: NDArray[np.bool_]
+        self, rows: Rows, hashes: NDArray[np.uint64], is_kept: NDArray[np.bool_]
     ) -> None:
         """Copy the rows that are drawn."""
-        index = np.flatnonzero(kept)
+        index = np.flatnonzero(is_kept)
         if not len(index):
             return
         self._pieces.append(rows.take(index))

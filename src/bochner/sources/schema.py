@@ -57,7 +57,7 @@ class Selection:
         if problem := names_problem(schema.names):
             raise SourceError(problem)
         require(schema.names, [*(self.columns or ()), *self.exclude])
-        selected_names = self.kept(schema.names)
+        selected_names = self.kept_names(schema.names)
         if not selected_names:
             raise SourceError("no column is left; keep at least one")
         if (where := self.where) is not None:
@@ -79,7 +79,7 @@ class Selection:
             [schema.field(name).remove_metadata() for name in selected_names]
         )
 
-    def kept(self, names: Iterable[str]) -> list[str]:
+    def kept_names(self, names: Iterable[str]) -> list[str]:
         """Those of some columns that are kept, which are not checked."""
         return [
             name
@@ -116,7 +116,7 @@ class Selection:
         """
         if self.where is not None:
             table = _filtered(table, self.where)
-        return table.select(self.kept(table.column_names))
+        return table.select(self.kept_names(table.column_names))
 
     def rows(self, table: pa.Table) -> NDArray[np.int64]:
         """Numbers of the wanted rows of a table that has the needed columns."""
@@ -217,7 +217,9 @@ def unified(
     pairs = iter(schemas)
     first, schema = next(pairs)
     given = {column.name: column for column in asked or ()}
-    schema = pa.schema([pa.field(column.name, plain(column.type)) for column in schema])
+    schema = pa.schema(
+        [pa.field(column.name, standard_layout(column.type)) for column in schema]
+    )
     for name, other in pairs:
         _check_names(first, schema, name, other)
         if schema.types != [other.field(column).type for column in schema.names]:
@@ -258,7 +260,7 @@ def bare(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(column.name, column.type) for column in schema])
 
 
-def plain(kind: pa.DataType) -> pa.DataType:
+def standard_layout(kind: pa.DataType) -> pa.DataType:
     """The type of the same values in the usual layout."""
     return pa.string() if str(kind) == "string_view" else kind
 
@@ -328,7 +330,7 @@ def _wider(
     first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool
 ) -> pa.Field:
     """A field of the type that holds the values of two, the first of which is plain."""
-    b, empty = plain(b), a == pa.null() or b == pa.null()
+    b, empty = standard_layout(b), a == pa.null() or b == pa.null()
     if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
         a = value_type(a)
         b = value_type(b)
@@ -452,12 +454,15 @@ class Columns:
         """Those of the columns that are needed; the number of columns of arrays."""
         return self.layout.schema
 
-    def kept(self) -> pa.Schema | int:
+    def kept_columns(self) -> pa.Schema | int:
         """The schema of what is wanted; the number of columns of arrays."""
         if isinstance(self.types, int):
             return self.types
         return pa.schema(
-            [self.types.field(name) for name in self.selection.kept(self.types.names)]
+            [
+                self.types.field(name)
+                for name in self.selection.kept_names(self.types.names)
+            ]
         )
 
     def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema | int:
@@ -498,7 +503,7 @@ class Columns:
         if self.selection.where is not None:
             batch = batch.take(self.selection.rows(batch.X))
         return batch._replace(
-            X=batch.X.select(self.selection.kept(batch.X.column_names))
+            X=batch.X.select(self.selection.kept_names(batch.X.column_names))
         )
 
 

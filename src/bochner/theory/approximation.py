@@ -150,12 +150,12 @@ def measure(
     X: Any,
     pairs: NDArray,
     exact: Pairs,
-    own: bool,
+    is_own_kernel: bool,
 ) -> Measured:
     """Go through the pairs in blocks; `exact` takes rows as the map does where the
     kernel is its own.
     """
-    moments = bias_and_variance(features) if own else None
+    moments = bias_and_variance(features) if is_own_kernel else None
     probe = features.transform(prepare(take(X, np.arange(1))))
     columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
     block = max(
@@ -175,7 +175,7 @@ def measure(
         rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
         U, V = (prepare(part) for part in rows)
         Z = [features.transform(part) for part in (U, V)]
-        values.append(exact(U, V) if own else exact(*rows))
+        values.append(exact(U, V) if is_own_kernel else exact(*rows))
         errors.append(inner_products(*Z) - values[-1])
         if moments is not None:
             bias, variance = moments(U, V)
@@ -513,14 +513,14 @@ def _opened(source: Any) -> tuple[Any, Callable[[Any], Any]]:
     return source, lambda X: X
 
 
-def _summary(errors: NDArray, confidence: float, known: float) -> dict[str, Any]:
+def _summary(errors: NDArray, confidence: float, known_share: float) -> dict[str, Any]:
     """Mean absolute error, root mean square error and bias with their intervals, the
     maximum and what it says.
     """
     size = np.abs(errors)
-    mean, (mean_low, mean_high) = _mean(size, confidence, known)
-    square, (low, high) = _mean(errors**2, confidence, known)
-    bias, bias_interval = _mean(errors, confidence, known)
+    mean, (mean_low, mean_high) = _mean(size, confidence, known_share)
+    square, (low, high) = _mean(errors**2, confidence, known_share)
+    bias, bias_interval = _mean(errors, confidence, known_share)
     return {
         "mean_absolute": mean,
         "mean_absolute_interval": (max(mean_low, 0.0), mean_high),
@@ -533,25 +533,27 @@ def _summary(errors: NDArray, confidence: float, known: float) -> dict[str, Any]
         "bias_interval": bias_interval,
         "maximum": float(size.max()),
         "beyond": 0.0
-        if known == 1
+        if known_share == 1
         else float(-np.expm1(np.log1p(-confidence) / len(errors))),
     }
 
 
-def _mean(values: NDArray, confidence: float, known: float) -> tuple[float, Interval]:
+def _mean(
+    values: NDArray, confidence: float, known_share: float
+) -> tuple[float, Interval]:
     """Mean and its interval by the Student t distribution, narrower by the share of
     the population that is known.
     """
     mean = float(values.mean())
     n = len(values)
-    if known == 1:
+    if known_share == 1:
         return mean, (mean, mean)
     if n < 2:
         return mean, (-np.inf, np.inf)
     half = (
         student.ppf((1 + confidence) / 2, n - 1)
         * values.std(ddof=1)
-        * np.sqrt((1 - known) / n)
+        * np.sqrt((1 - known_share) / n)
     )
     return mean, (float(mean - half), float(mean + half))
 

@@ -345,10 +345,12 @@ def count_rows(design: Design) -> Floats:
         design.source, design.block_rows, design.dtype, design.advance
     ):
         stored = bins.fit_store(X)
-        own = weight if stored.order is None else weight[stored.order]
+        ordered_weight = weight if stored.order is None else weight[stored.order]
 
-        def add(p: int, ids: NDArray = stored.ids, own: NDArray = own) -> None:
-            bin_weights: NDArray = np.bincount(ids[p], own, len(counts[p]))
+        def add(
+            p: int, ids: NDArray = stored.ids, ordered_weight: NDArray = ordered_weight
+        ) -> None:
+            bin_weights: NDArray = np.bincount(ids[p], ordered_weight, len(counts[p]))
             bin_weights[: len(counts[p])] += counts[p]
             counts[p] = bin_weights
 

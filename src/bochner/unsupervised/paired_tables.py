@@ -31,7 +31,7 @@ from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import Advance
 from bochner.features.base import DenseFeatures, FeatureMap
-from bochner.inputs.opened import Given, Stream, columns_apart, given
+from bochner.inputs.opened import Given, Stream, columns_apart, open_data
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed
 from bochner.sources.rows import Roles
@@ -49,8 +49,8 @@ def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
     """
     named = isinstance(sample_weight, str)
     X, y = columns_apart(X, y, sample_weight if named else None)
-    first = given(X, None, sample_weight)
-    second = given(y, None, sample_weight if named and is_streamed(y) else None)
+    first = open_data(X, None, sample_weight)
+    second = open_data(y, None, sample_weight if named and is_streamed(y) else None)
     if second.stream is None:
         second = second._replace(X=second_table(second.X))
     if first.stream is not None and second.stream is None:

@@ -275,8 +275,8 @@ def calibrate_directly(
     size = int(
         np.clip(SCORED_WORK // design.features.n_features_out**2, *CALIBRATING_ROWS)
     )
-    calibrating = _some(rows.calibrating, size, rng)
-    others = _some(~rows.calibrating, LEARNED_ROWS, rng)
+    calibrating = _drawn_of(rows.calibrating, size, rng)
+    others = _drawn_of(~rows.calibrating, LEARNED_ROWS, rng)
     exact = (
         np.concatenate([calibrating, others])
         if isinstance(factor, DualFactor)
@@ -333,21 +333,23 @@ def left_out(
     factor: FeatureFactor,
     alpha: float,
     rows: CalibrationRows,
-    some: NDArray[np.intp],
+    observation_numbers: NDArray[np.intp],
 ) -> NDArray[np.float64]:
     """Leave-one-out predictions of some of the observations, (m, K), exact."""
     if isinstance(factor, DualFactor):
         observations = rows.observations
         number = distinct_numbers(design.source)
-        targets = rows.targets[some]
-        number = number[observations.row[some]]
+        targets = rows.targets[observation_numbers]
+        number = number[observations.row[observation_numbers]]
         return targets - DualLeaveOneOut(factor).errors_of_parts(
-            alpha, number, targets, observations.weight[some]
+            alpha, number, targets, observations.weight[observation_numbers]
         )
-    return PrimalLeaveOneOut(_design_of(design, rows, some), factor).predict(alpha)
+    return PrimalLeaveOneOut(
+        _design_of(design, rows, observation_numbers), factor
+    ).predict(alpha)
 
 
-def _some(
+def _drawn_of(
     mask: NDArray[np.bool_], size: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """Numbers of some of the rows of a mask; all of them if they are no more."""
@@ -358,9 +360,11 @@ def _some(
     )
 
 
-def _design_of(design: Design, rows: CalibrationRows, some: NDArray[np.intp]) -> Design:
+def _design_of(
+    design: Design, rows: CalibrationRows, observation_numbers: NDArray[np.intp]
+) -> Design:
     """The design of some of the observations."""
-    return Design(rows.rows_of(some), design.features, design.dtype)
+    return Design(rows.rows_of(observation_numbers), design.features, design.dtype)
 
 
 def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
@@ -468,7 +472,7 @@ def _of_distinct_rows(
     distinct: Block,
     scored: NDArray[np.intp],
     scored_factors: NDArray | float,
-    found: ExactSolution,
+    solution: ExactSolution,
 ) -> tuple[CalibrationRows, HeldOutPredictions]:
     """Leave-one-out predictions of the observations that some of the distinct rows
     stand for.
@@ -482,8 +486,8 @@ def _of_distinct_rows(
     one_minus_leverage = np.ones(n)
     factors = np.ones(n)
     errors[scored], one_minus_leverage[scored], factors[scored] = (
-        found.errors,
-        found.left,
+        solution.errors,
+        solution.one_minus_leverage,
         scored_factors,
     )
     number = distinct_numbers(design.source)[rows.observations.row]

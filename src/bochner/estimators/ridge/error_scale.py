@@ -84,11 +84,11 @@ class Observations:
         return cls(row[first], weight, inputs[first], hashes[first], number)
 
     def source(
-        self, source: ArraySource, some: Indices | slice = slice(None)
+        self, source: ArraySource, observation_numbers: Indices | slice = slice(None)
     ) -> ArraySource:
         """The rows of some of them, encoded, with their weights."""
-        X, y, _ = source.take(self.row[some]).whole()
-        return ArraySource(X, y, self.weight[some])
+        X, y, _ = source.take(self.row[observation_numbers]).whole()
+        return ArraySource(X, y, self.weight[observation_numbers])
 
 
 def observation_hashes(
@@ -308,13 +308,15 @@ class CalibrationRows:
         """Weights of the observations."""
         return self.observations.weight
 
-    def rows_of(self, some: Indices | slice = slice(None)) -> ArraySource:
+    def rows_of(
+        self, observation_numbers: Indices | slice = slice(None)
+    ) -> ArraySource:
         """The rows of some observations, encoded, with the observations' weights."""
-        return self.observations.source(self.source, some)
+        return self.observations.source(self.source, observation_numbers)
 
     def held_out(
         self,
-        some: Indices,
+        observation_numbers: Indices,
         predicted: NDArray,
         factors: NDArray | float | None = None,
         fold: Indices | None = None,
@@ -322,23 +324,23 @@ class CalibrationRows:
         """Some of the observations with predictions, (m, K), factors on how much
         they count, and their folds.
         """
-        weight = self.weight[some]
+        weight = self.weight[observation_numbers]
         group = self.source.group
         counted = weight if factors is None else weight * factors
         return HeldOutPredictions(
             predicted,
-            self.targets[some],
+            self.targets[observation_numbers],
             counted,
-            LeftOut(self.rows_of(some).X, weight, fold),
-            None if group is None else group[self.row[some]],
+            LeftOut(self.rows_of(observation_numbers).X, weight, fold),
+            None if group is None else group[self.row[observation_numbers]],
         )
 
-    def in_order(self, scores: NDArray, some: Indices) -> Scores:
+    def in_order(self, scores: NDArray, observation_numbers: Indices) -> Scores:
         """The scores of some of the observations, (m, K), by which these calibrate."""
         group = self.source.group
         if group is not None:
-            group = group[self.row[some]]
-        return in_order(scores, self.weight[some], group)
+            group = group[self.row[observation_numbers]]
+        return in_order(scores, self.weight[observation_numbers], group)
 
     @property
     def few(self) -> bool:

@@ -213,12 +213,12 @@ class RidgeSolution:
 
 
 def choose_penalty_by(
-    score: Score, given: NDArray | None, factor: Factor
+    score: Score, alphas: NDArray | None, factor: Factor
 ) -> tuple[float, NDArray, NDArray | None]:
     """Alpha, those tried, and their scores; a single one needs none."""
-    if given is None:
+    if alphas is None:
         return choose_alpha(factor, score)
-    if len(given) == 1:
-        return float(given[0]), given, None
-    scores = score(given)
-    return best_alpha(given, scores), given, scores
+    if len(alphas) == 1:
+        return float(alphas[0]), alphas, None
+    scores = score(alphas)
+    return best_alpha(alphas, scores), alphas, scores

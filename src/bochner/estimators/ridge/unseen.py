@@ -39,7 +39,7 @@ class Influence(NamedTuple):
     offsets: Floats
     sizes: Floats
 
-    def at(self, Z: NDArray, rows: Indices) -> Floats:
+    def contributions(self, Z: NDArray, rows: Indices) -> Floats:
         """What these rows add at features of shape (b, D), each at one: shape (b,
         K).
         """
@@ -140,7 +140,7 @@ class UnseenRows:
             values[part] = (
                 block @ function.coef
                 + function.intercept
-                - self.influence.at(block, rows[part])
+                - self.influence.contributions(block, rows[part])
             )
             done = part.stop
         return values
