@@ -469,8 +469,11 @@ def test_a_short_limit_buys_one_metric(policy, monkeypatch, limit, names):
 
 
 def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
+    from bochner.loops.clock import CLOCK
     from bochner.selection.validation import Validator
 
+    seconds = CLOCK.seconds
+    monkeypatch.setattr(CLOCK, "seconds", lambda: seconds() / 20)
     seen = set()
     iterate = Validator.iterate
     monkeypatch.setattr(
