@@ -17,7 +17,7 @@ from pyarrow import csv, parquet
 from bochner import TableEncoder
 from bochner.cli.failures import CommandError
 from bochner.cli.tables import column_names
-from bochner.data.files import kind_by_name
+from bochner.data.file_kinds import kind_by_name
 from bochner.sources import csv_files, writing
 from whole_tables import read_table
 

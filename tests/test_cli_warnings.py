@@ -16,7 +16,7 @@ def test_each_text_once_whatever_its_numbers(capsys):
                     UserWarning,
                     "a.py",
                     7,
-                    "bochner.data.files",
+                    "bochner.data.file_kinds",
                 )
     assert capsys.readouterr().err.splitlines() == [
         "warning: advice 0 on rows",
@@ -28,11 +28,13 @@ def test_other_libraries_are_silent(capsys):
     with guarded(traceback=False):
         warnings.warn_explicit("advice", UserWarning, "a.py", 7, "pandas.core")
         warnings.warn_explicit(
-            "advice", DeprecationWarning, "a.py", 7, "bochner.data.files"
+            "advice", DeprecationWarning, "a.py", 7, "bochner.data.file_kinds"
         )
     assert capsys.readouterr() == ("", "")
 
 
 def test_they_pass_with_a_traceback():
     with pytest.warns(UserWarning, match="advice"), guarded(traceback=True):
-        warnings.warn_explicit("advice", UserWarning, "a.py", 7, "bochner.data.files")
+        warnings.warn_explicit(
+            "advice", UserWarning, "a.py", 7, "bochner.data.file_kinds"
+        )

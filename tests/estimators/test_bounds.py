@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from bochner import KernelMachineRegressor, LinearFeatures, load, save
-from bochner.estimators.prediction_bounds import PredictionBounds
+from bochner.estimators.extrapolation import PredictionBounds
 
 LINEAR = KernelMachineRegressor(features=LinearFeatures(), alpha=1e-3, random_state=0)
 

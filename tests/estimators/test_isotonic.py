@@ -6,7 +6,7 @@ from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
 
 from bochner import KernelMachineClassifier, load, save
-from bochner.estimators.calibration import (
+from bochner.estimators.class_probabilities import (
     curve_if_better,
     curve_probabilities,
     fit_curve,

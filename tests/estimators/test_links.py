@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from bochner.estimators.calibration import (
+from bochner.estimators.class_probabilities import (
     fit_stack,
     link_of,
     per_class,

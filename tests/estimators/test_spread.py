@@ -15,7 +15,7 @@ from bochner.estimators.ridge.direct import (
     calibrate_directly,
     left_out,
 )
-from bochner.estimators.ridge.error_scale import (
+from bochner.estimators.ridge.interval_calibration import (
     CalibrationRows,
     Observations,
     distinct_numbers,

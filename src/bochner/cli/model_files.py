@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent, listed
 from bochner.cli.tables import open_table
-from bochner.data.files import COMPRESSED, HEAD, kind_by_content, kind_by_name
+from bochner.data.file_kinds import COMPRESSED, HEAD, kind_by_content, kind_by_name
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves

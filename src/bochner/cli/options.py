@@ -65,7 +65,7 @@ def _file_name(text: str) -> Path:
 
 def table_name(text: str) -> Path:
     """The name of a table to write."""
-    from bochner.data.files import WRITTEN, is_table_name
+    from bochner.data.file_kinds import WRITTEN, is_table_name
 
     path = _file_name(text)
     if not is_table_name(path):
@@ -75,7 +75,7 @@ def table_name(text: str) -> Path:
 
 def model_name(text: str) -> Path:
     """The name of a model to write."""
-    from bochner.data.files import is_table_name
+    from bochner.data.file_kinds import is_table_name
 
     path = _file_name(text)
     if is_table_name(path):

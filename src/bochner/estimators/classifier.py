@@ -18,7 +18,7 @@ from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.calibration import (
+from bochner.estimators.class_probabilities import (
     curve_of,
     per_class,
     probabilities,

@@ -15,7 +15,7 @@ from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.ridge import given_alphas
-from bochner.estimators.ridge.error_scale import CalibrationRows
+from bochner.estimators.ridge.interval_calibration import CalibrationRows
 from bochner.inputs.training import TrainingRows
 from bochner.kernels import Kernel
 from bochner.notices import quiet

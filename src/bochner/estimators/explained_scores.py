@@ -84,7 +84,7 @@ def explained_function(model: Any) -> ExplainedFunction:
         )
     scale = model.target_scale_
     mean = model.target_mean_
-    unit = "logarithm of the mean" if model.loss_ == "poisson" else "unit of the target"
+    unit = "logarithm of the mean" if model._has_log_link else "unit of the target"
     names = (
         ("prediction",)
         if len(intercept) == 1

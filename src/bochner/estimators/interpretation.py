@@ -111,7 +111,7 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
     posterior: Any = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> NDArray[np.float64]:
-        predictions = targets.inverse(scores_at(model, Z), model.loss_ == "poisson")
+        predictions = targets.inverse(scores_at(model, Z), model._has_log_link)
         bounds = vars(model).get("bounds_")
         return predictions if bounds is None else bounds.clipped(predictions)
 
@@ -221,6 +221,8 @@ class Interpretable(BaseKernelEstimator):
     """What fitted models answer about themselves."""
 
     importance_: Importance = cast(Any, MeasuredAttribute())
+    # Whether predictions are exponentials of the model's scores
+    _has_log_link = False
 
     def _rows(self, X: Any, *, reset: bool, cautions: bool = True) -> Any:
         """Rows as `checked_rows` has them."""

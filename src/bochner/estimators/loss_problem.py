@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.row_splits import Fold
-from bochner.estimators.ridge.error_scale import LinearPredictor
+from bochner.estimators.ridge.interval_calibration import LinearPredictor
 from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.selection.budget import Budget

@@ -16,7 +16,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.columns import column_names
 from bochner.design.design import Design
 from bochner.engines.progress import progress
-from bochner.estimators.calibration import log_loss_of_rows, stacked_scores
+from bochner.estimators.class_probabilities import log_loss_of_rows, stacked_scores
 from bochner.estimators.incremental import SolvedAttribute
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.explanations.importance import Importance, growths

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
-from bochner.estimators.calibration import (
+from bochner.estimators.class_probabilities import (
     LARGEST_SCORE,
     by_class,
     fit_stack,

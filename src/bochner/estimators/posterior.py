@@ -17,7 +17,10 @@ from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.engines.algebra import product
 from bochner.estimators.ridge import RidgeSolution
-from bochner.estimators.ridge.error_scale import Observations, observation_hashes
+from bochner.estimators.ridge.interval_calibration import (
+    Observations,
+    observation_hashes,
+)
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import leaves
 from bochner.features.nystroem import LandmarkFeatures, PriorFunctions, has_exact_kernel

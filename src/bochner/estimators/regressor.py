@@ -24,6 +24,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
+from bochner.estimators.extrapolation import PredictionBounds
 from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.other_losses import fit_numbers, fit_numbers_again
@@ -34,9 +35,8 @@ from bochner.estimators.posterior import (
     fit_posterior,
     refit_posterior,
 )
-from bochner.estimators.prediction_bounds import PredictionBounds
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
-from bochner.estimators.ridge.error_scale import (
+from bochner.estimators.ridge.interval_calibration import (
     CalibrationRows,
     ErrorScale,
     fit_error_scale,
@@ -575,11 +575,16 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._store_scale(Target(rows.y, None, *mean_and_scale(seen)))
         return self._known_targets()
 
+    @property
+    def _has_log_link(self) -> bool:  # type: ignore[override]
+        """Whether predictions are exponentials of the model's scores."""
+        return self.loss_ == "poisson"
+
     def _store_scale(self, target: Target) -> None:
         """Store the mean and scale that turn predictions into targets."""
         mean = target.mean
         scale = target.scale
-        if self.loss_ == "poisson":
+        if self._has_log_link:
             mean = np.zeros_like(mean)
             scale = np.ones_like(scale)
         self.target_mean_ = mean
@@ -590,7 +595,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         """Targets of the ridge regression: standardised, logarithms of counts, or
         without outliers.
         """
-        if self.loss_ == "poisson":
+        if self._has_log_link:
             return log_counts(target.y, target.weight)
         if self.loss_ in ROBUST_LOSSES:
             return Clipped(
@@ -648,7 +653,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _aims(self, target: Target) -> NDArray:
         """Targets of the loss, shape (n, K)."""
-        if self.loss_ == "poisson":
+        if self._has_log_link:
             return np.maximum(target.y.reshape(len(target.y), -1), 0)
         return Standardised(target.mean, target.scale)(target.y)
 
@@ -667,7 +672,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 (loss_fit or solution).unseen,
                 self._seed(),
                 self._known_targets(),
-                self.loss_ == "poisson",
+                self._has_log_link,
             )
         self._store_bounds(bounds)
         budget = Budget() if rows is None else rows.budget
@@ -869,7 +874,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         """Means, or means and standard deviations; the latter not of collections."""
         scores = self._scores(X, n_jobs)
         scores = Standardised(self.target_mean_, self.target_scale_).inverse(
-            scores, self.loss_ == "poisson"
+            scores, self._has_log_link
         )
         bounds = vars(self).get("bounds_")
         scores = scores if bounds is None else bounds.clipped(scores)

@@ -38,8 +38,11 @@ CLASSES: Registry = {
         "bochner.semisupervised.semisupervised_regressor": ["SemiSupervisedRegressor"],
         "bochner.estimators.posterior": ["Posterior"],
         "bochner.estimators.incremental": ["PartialFitState", "ValidationSample"],
-        "bochner.estimators.prediction_bounds": ["PredictionBounds"],
-        "bochner.estimators.ridge.error_scale": ["LinearPredictor", "ErrorScale"],
+        "bochner.estimators.extrapolation": ["PredictionBounds"],
+        "bochner.estimators.ridge.interval_calibration": [
+            "LinearPredictor",
+            "ErrorScale",
+        ],
         "bochner.solvers.conformal": ["Scores"],
         "bochner.features.fourier": ["FourierFeatures"],
         "bochner.features.structured": ["SignedHadamard"],

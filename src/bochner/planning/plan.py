@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone
 
-from bochner.data.files import compression_of
+from bochner.data.file_kinds import compression_of
 from bochner.design.reductions import Blocks, factor_bytes
 from bochner.engines.current import current_engine
 from bochner.engines.local import available_memory, n_threads

@@ -259,7 +259,7 @@ def find(
     if (
         origin.baseline is None
         and predictions.proba is None
-        and model.loss_ != "poisson"
+        and not model._has_log_link
     ):
         origin = replace(origin, baseline=float(model.target_mean_[0]))
     warps = (

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from bochner.arrays import Floats
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.calibration import fit_temperature, probabilities
+from bochner.estimators.class_probabilities import fit_temperature, probabilities
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import refuse_infinite_target
 from bochner.notices import warn

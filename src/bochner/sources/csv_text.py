@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import HEAD, compression_of, kind_by_content, kind_by_name
+from bochner.data.file_kinds import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.settings import require_addresses
 from bochner.sources.base import SourceError
 from bochner.sources.dialect import Dialect, dialect_of, lines_in_words

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count, islice, pairwise, takewhile
 from typing import NamedTuple
 
-from bochner.data.files import is_arff
+from bochner.data.file_kinds import is_arff
 from bochner.data.written_values import is_missing_word
 from bochner.notices import listed
 from bochner.sources.arff import ArffHeader, row_of

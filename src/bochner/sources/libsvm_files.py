@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bochner.data.files import compression_of
+from bochner.data.file_kinds import compression_of
 from bochner.data.table_input import require_width
 from bochner.engines.local import in_threads
 from bochner.sources.base import Batch, SourceError, TableSource

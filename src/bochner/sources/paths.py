@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import COMPRESSED, is_arff, kind_by_content, kind_by_name
+from bochner.data.file_kinds import COMPRESSED, is_arff, kind_by_content, kind_by_name
 from bochner.sources.base import Part, SourceError, require_file
 
 HIVE = re.compile(r"[^=]+=[^=]*")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import written_kind
+from bochner.data.file_kinds import written_kind
 from bochner.sources.paths import arrow_file
 from bochner.whole_files import replacing
 

@@ -19,7 +19,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
-from bochner.estimators.ridge.error_scale import (
+from bochner.estimators.ridge.interval_calibration import (
     LEARNED_ROWS,
     CalibrationRows,
     LinearPredictor,

@@ -20,7 +20,7 @@ from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.estimators.ridge.error_scale import (
+from bochner.estimators.ridge.interval_calibration import (
     LEARNED_ROWS,
     CalibrationRows,
     LinearPredictor,

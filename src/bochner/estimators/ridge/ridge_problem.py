@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from numpy.typing import NDArray
 
 from bochner.data.row_splits import Fold
-from bochner.estimators.ridge.error_scale import CalibrationRows
+from bochner.estimators.ridge.interval_calibration import CalibrationRows
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features import LinearFeatures, SparseColumns
 from bochner.features.base import FeatureMap

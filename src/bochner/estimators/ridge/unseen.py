@@ -15,7 +15,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import Fold
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
-from bochner.estimators.ridge.error_scale import LinearPredictor
+from bochner.estimators.ridge.interval_calibration import LinearPredictor
 from bochner.features.base import FeatureMap, Rows
 from bochner.solvers.factors import FeatureFactor
 
