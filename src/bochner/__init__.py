@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from bochner.unsupervised.novelty_detector import NoveltyDetector
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 __all__ = [
     "AnchorFeatures",
     "BinningFeatures",

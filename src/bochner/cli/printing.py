@@ -356,10 +356,9 @@ def _plan(report: Facts) -> Iterator[Part]:
 
 
 def _predict(report: Facts) -> Iterator[Part]:
-    columns = listed(report["columns_written"])
-    yield (
-        f"Wrote {printable(report['out'])}: {report['rows']:,} rows, columns {columns}."
-    )
+    names = report["columns_written"]
+    columns = f"column{'s' * (len(names) > 1)} {listed(names)}"
+    yield f"Wrote {printable(report['out'])}: {report['rows']:,} rows, {columns}."
     if report["columns_ignored"]:
         ignored = listed(report["columns_ignored"])
         yield Quiet(f"Ignored columns that the model does not use: {ignored}.")
