@@ -154,9 +154,14 @@ def test_returns_to_the_prior_far_away():
     ).fit(X, y)
     posterior = model.posterior_
     function = parts(model, np.full((1, 3), 1e3))[0] / model.target_scale_**2
-    assert (
-        0.8 < function[0, 0] / (posterior.constant_[0] / posterior.alpha_) < 1.3
-    )  # the intercept adds to it
+    # Features are zero there: the prior of the kernel, 1, and what the intercept adds
+    h = posterior.linear.forms(np.zeros((1, len(posterior.landmarks_))))
+    h += 1 / posterior.alpha_
+    assert 1 < h[0] * posterior.alpha_ < 1.3
+    expected = posterior.constant_ * h - (
+        posterior.constant_ - posterior.signal_
+    ) * min(posterior.reach_, h[0])
+    np.testing.assert_allclose(function[0], expected, rtol=1e-6)
 
 
 MODELS = {

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
+from bochner.estimators.ridge import interval_calibration
 from bochner.estimators.ridge.direct import (
     _nearly_left_out,
     calibrate_directly,
@@ -20,12 +21,14 @@ from bochner.estimators.ridge.interval_calibration import (
     Observations,
     distinct_numbers,
     fit_error_scale,
+    fit_error_size,
     limits_of,
     roots_of,
 )
 from bochner.kernels import Gaussian
 from bochner.selection.budget import Budget
 from bochner.solvers.factors import factorise
+from bochner.solvers.posterior_variance import fit_noise, noise_variance
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (600, 2))
@@ -93,7 +96,7 @@ def test_rows_that_calibrate_tell_nothing_of_the_scale():
     before = fit_error_scale(rows, np.arange(2), Budget())
     other = replace(rows, targets=np.where(rows.calibrating[:, np.newaxis], 100 * Y, Y))
     after = fit_error_scale(other, np.arange(2), Budget())
-    np.testing.assert_array_equal(after.roots.coef, before.roots.coef)
+    np.testing.assert_array_equal(after.size.roots.coef, before.size.roots.coef)
     assert np.ptp(after.scores.values) > 50 * np.ptp(before.scores.values)
 
 
@@ -117,6 +120,60 @@ def test_roots_have_bounds_that_are_positive():
     np.testing.assert_array_equal(roots[:, 0], [0, 2, 3, 10])
     assert 0 < bounds[0, 0] < bounds[1, 0] <= 3
     assert (roots_of(np.zeros((5, 1)), np.ones(5))[1] > 0).all()
+
+
+def sizes(n, slope, seed):
+    """Rows with errors of deviation exp(slope x), and a map for their sizes."""
+    draws = np.random.default_rng(seed)
+    X = draws.standard_normal((n, 2))
+    errors = np.exp(slope * X[:, :1]) * draws.standard_normal((n, 1))
+    features = FourierFeatures(Gaussian(3.0), 128, random_state=0).fit(X)
+    return X, errors, lambda rows: features
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_that_depends_on_the_row_is_found(seed):
+    X, errors, choose_map = sizes(2000, 0.8, seed)
+    rows = ArraySource(X, errors, np.ones(2000))
+    size, left_out = fit_error_size(rows, choose_map, 0, 2000)
+    constant = np.mean(errors**2, axis=0)
+    g = np.log(left_out())
+    noise = fit_noise(errors, np.full(2000, 0.1), g, np.ones(2000), constant)
+    new = np.random.default_rng(9).uniform(-1.5, 1.5, (500, 2))
+    deviations = np.log(noise.noise(np.log(size(new)))[:, 0]) / 2
+    assert np.corrcoef(deviations, new[:, 0])[0, 1] > 0.98
+    assert abs(np.polyfit(new[:, 0], deviations, 1)[0] - 0.8) < 0.12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_that_is_constant_stays_so(seed):
+    X, errors, choose_map = sizes(1000, 0.0, seed)
+    rows = ArraySource(X, errors, np.ones(1000))
+    _, left_out = fit_error_size(rows, choose_map, 0, 1000)
+    constant = noise_variance(errors, np.zeros(1000), np.ones(1000))
+    noise = fit_noise(
+        errors, np.full(1000, 1e-3), np.log(left_out()), np.ones(1000), constant
+    )
+    assert noise.slope == 0
+    np.testing.assert_allclose(noise.noise(np.zeros((1, 1)))[0], constant)
+
+
+@pytest.mark.parametrize("n", [60, 400])  # fewer and more rows than features
+def test_sizes_of_errors_leave_each_row_out(n, monkeypatch):
+    """Against regressions without the row, by dense algebra."""
+    X, errors, choose_map = sizes(n, 0.5, 0)
+    monkeypatch.setattr(interval_calibration, "choose_alpha", lambda *rest: (0.3,))
+    weight = np.random.default_rng(3).uniform(0.5, 2, n)
+    size, left_out = fit_error_size(ArraySource(X, errors, weight), choose_map, 0, n)
+    Z = choose_map(None).transform(X)
+    roots = np.sqrt(np.abs(errors))
+    expected = []
+    for i in range(0, n, 7):
+        others = np.where(np.arange(n) == i, 0.0, weight)
+        centre = others @ Z / others.sum()
+        coef = dense(Z, others, roots - others @ roots / others.sum(), 0.3)
+        expected.append(others @ roots / others.sum() + (Z[i] - centre) @ coef)
+    np.testing.assert_allclose(left_out()[::7], size.of_roots(expected), rtol=1e-6)
 
 
 def test_equal_rows_have_one_number():

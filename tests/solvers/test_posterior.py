@@ -3,19 +3,13 @@ algebra and statistics.
 """
 
 import numpy as np
-import pytest
 
 from bochner.design.moments import Moments
 from bochner.solvers.posterior_variance import (
-    LIMITS,
-    PATH,
     constant_noise,
-    fit_log_scale,
-    fit_noise,
     forms_without,
     forms_without_each,
     leave_one_out_errors,
-    log_sizes,
     noise_variance,
     posterior_of,
 )
@@ -94,66 +88,6 @@ def test_noise_variance_is_unbiased():
         )
         found.append(noise_variance(errors, forms, np.ones(80))[0])
     assert abs(np.mean(found) - 0.3) < 5 * np.std(found) / np.sqrt(200)
-
-
-def sizes(n, slope, seed):
-    """Features, and errors whose deviation is exp(slope z)."""
-    draws = np.random.default_rng(seed)
-    Z = draws.standard_normal((n, 4))
-    return Z, (np.exp(slope * Z[:, :1]) * draws.standard_normal((n, 1)))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_scale_of_the_noise_is_found(seed):
-    Z, errors = sizes(2000, 0.8, seed)
-    scale, g = fit_log_scale(Z, errors, np.ones(2000))
-    noise = fit_noise(
-        errors, np.full(2000, 0.1), g, np.ones(2000), np.mean(errors**2, axis=0)
-    )
-    new = np.random.default_rng(9).standard_normal((500, 4))
-    found = np.log(noise.noise(scale(new))[:, 0]) / 2
-    assert np.corrcoef(found, new[:, 0])[0, 1] > 0.98
-    assert abs(np.polyfit(new[:, 0], found, 1)[0] - 0.8) < 0.12
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_constant_noise_stays_constant(seed):
-    Z, errors = sizes(1000, 0.0, seed)
-    _, g = fit_log_scale(Z, errors, np.ones(1000))
-    constant = noise_variance(errors, np.zeros(1000), np.ones(1000))
-    noise = fit_noise(errors, np.full(1000, 1e-3), g, np.ones(1000), constant)
-    assert noise.slope == 0
-    np.testing.assert_allclose(noise.noise(np.zeros((1, 1)))[0], constant)
-
-
-def test_scale_leaves_each_row_out():
-    """Leave-one-out values against refits without the row, with the ridge penalty of
-    the least errors.
-    """
-    Z, errors = sizes(60, 0.5, 0)
-    weight = np.random.default_rng(3).uniform(0.5, 2, 60)
-    t = log_sizes(errors, weight)[:, 0]
-    A = (Z - weight @ Z / weight.sum()) * np.sqrt(weight)[:, np.newaxis]
-    best, values = np.inf, np.empty(60)
-    for alpha in np.trace(A.T @ A) * PATH:
-        left = np.empty(60)
-        for i in range(60):
-            w = np.where(np.arange(60) == i, 0.0, weight)
-            centre, mean = w @ Z / w.sum(), w @ t / w.sum()
-            B = Z - centre
-            left[i] = mean + B[i] @ np.linalg.solve(
-                (B.T * w) @ B + alpha * np.eye(4), (B.T * w) @ (t - mean)
-            )
-        score = weight @ (t - left) ** 2
-        if score < best:
-            best, values = score, left
-    scale, g = fit_log_scale(Z, errors, weight)
-    np.testing.assert_allclose(
-        g[:, 0], np.clip(values, *np.quantile(values, LIMITS)), atol=1e-9
-    )
-    np.testing.assert_allclose(
-        [scale.low[0], scale.high[0]], np.quantile(values, LIMITS), atol=1e-9
-    )
 
 
 def test_function_returns_to_the_prior_beyond_the_rows_that_judge():

@@ -4,7 +4,6 @@ drawn from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,10 @@ from bochner.design.moments import Moments
 from bochner.engines.algebra import product
 from bochner.estimators.ridge import RidgeSolution
 from bochner.estimators.ridge.interval_calibration import (
+    ErrorSize,
     Observations,
+    ScaleMap,
+    fit_error_size,
     observation_hashes,
 )
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
@@ -29,15 +31,12 @@ from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.posterior_variance import (
     LinearPosterior,
-    LogScale,
     Noise,
     constant_noise,
-    fit_log_scale,
     fit_noise,
     forms_without,
     forms_without_each,
     leave_one_out_errors,
-    no_scale,
     noise_variance,
     posterior_of,
 )
@@ -69,13 +68,9 @@ class Posterior:
     mean_, root_, weight_ : see `LinearPosterior`
     alpha_ : float
     level_, slope_, signal_, constant_, reach_ : arrays (K,), see `Noise`
-    scale_coef_, scale_intercept_, scale_low_, scale_high_ : arrays, see `LogScale`
-    scale_features_ : FeatureMap or None
-        The map that the scale is of; None where the noise is constant, and for the
-        features of the variance in files of version 0.2.
+    size_ : ErrorSize or None
+        Of the errors; None where the noise is constant.
     """
-
-    scale_features_: FeatureMap | None = None
 
     def __init__(
         self,
@@ -83,8 +78,7 @@ class Posterior:
         linear: LinearPosterior,
         alpha: float,
         noise: Noise,
-        scale: LogScale,
-        scale_features: FeatureMap | None,
+        size: ErrorSize | None,
     ) -> None:
         self.landmarks_ = self.landmark_root_ = np.empty((0, 0))
         if isinstance(basis, LandmarkFeatures):
@@ -93,10 +87,7 @@ class Posterior:
         self.mean_, self.root_, self.weight_ = linear
         self.alpha_ = alpha
         self.level_, self.slope_, self.signal_, self.constant_, self.reach_ = noise
-        self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_ = (
-            scale
-        )
-        self.scale_features_ = scale_features
+        self.size_ = size
 
     @property
     def linear(self) -> LinearPosterior:
@@ -108,15 +99,6 @@ class Posterior:
         """Parameters of the variances."""
         return Noise(
             self.level_, self.slope_, self.signal_, self.constant_, self.reach_
-        )
-
-    @property
-    def scale(self) -> LogScale:
-        """Regression of the logarithm of the size of errors; zero where the noise is
-        constant.
-        """
-        return LogScale(
-            self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_
         )
 
     def basis(self, features: FeatureMap) -> DenseFeatures:
@@ -147,7 +129,7 @@ class Posterior:
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
             Z = basis.rows(rows)
             function[a : a + len(Z)] = parameters.function(self.forms(basis, rows, Z))
-            noise[a : a + len(Z)] = parameters.noise(self._sizes(rows, Z))
+            noise[a : a + len(Z)] = parameters.noise(self._log_sizes(rows))
         return function, noise
 
     def covariances(self, features: FeatureMap, X: Rows) -> NDArray[np.float64]:
@@ -199,13 +181,11 @@ class Posterior:
             )
         return self.noise.function(forms)
 
-    def _sizes(self, X: Rows, Z: NDArray) -> NDArray[np.float64]:
-        """Logarithms of the sizes of errors at rows with features Z, shape (n, K)."""
-        if not len(self.scale_coef_):
-            return np.zeros((len(Z), len(self.level_)))
-        return self.scale(
-            Z if self.scale_features_ is None else features_of(self.scale_features_, X)
-        )
+    def _log_sizes(self, X: Rows) -> NDArray[np.float64]:
+        """Logarithms of the sizes of errors at encoded rows, shape (n, K)."""
+        if self.size_ is None:
+            return np.zeros((X.shape[0], len(self.level_)))
+        return np.log(self.size_(X))
 
     def sample(
         self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator
@@ -247,12 +227,6 @@ class Posterior:
         return result
 
 
-def features_of(features: FeatureMap, X: Rows) -> NDArray[np.float64]:
-    """Dense features of rows, shape (n, D)."""
-    assert features.dense is not None
-    return features.dense.rows(X)
-
-
 def function_forms(
     linear: LinearPosterior, basis: DenseFeatures, alpha: float, X: Rows, Z: NDArray
 ) -> NDArray[np.float64]:
@@ -270,9 +244,6 @@ def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> NDArray[np.float64] | f
     if not isinstance(basis, LandmarkFeatures):
         return 0.0
     return np.maximum(basis.variance(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
-
-
-ScaleMap = Callable[[ArraySource], FeatureMap]
 
 
 class Summed(NamedTuple):
@@ -401,9 +372,7 @@ def refit_posterior(
     noise = Noise(
         level + np.log(units), slope, signal * units**2, constant * units**2, reach
     )
-    return Posterior(
-        basis, summed.linear, alpha, noise, former.scale, former.scale_features_
-    )
+    return Posterior(basis, summed.linear, alpha, noise, former.size_)
 
 
 def _sum(
@@ -525,25 +494,23 @@ def _own_errors(
 
 def _noise(
     learned: Errors, scored: Errors, rng: np.random.Generator, scale: ScaleMap
-) -> tuple[Noise, LogScale, FeatureMap | None]:
-    """Variances of noise and function by some errors, and the scale of the noise,
-    with its map, by these or others.
+) -> tuple[Noise, ErrorSize | None]:
+    """Variances of noise and function by some errors, and the size of errors by these
+    or others.
     """
     constant = noise_variance(scored.errors, scored.forms, scored.weight)
-    flat = constant_noise(constant), no_scale(len(constant)), None
     if len(scored.errors) < FEWEST_SCALE_ROWS or not constant.all():
-        return flat
+        return constant_noise(constant), None
     rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
-    errors = learned.errors[rows]
-    X = learned.X[rows]
-    weight = learned.weight[rows]
-    features = scale(ArraySource(X, np.sqrt(np.abs(errors)), weight))
-    log_scale, left_out = fit_log_scale(features_of(features, X), errors, weight)
-    g = log_scale(features_of(features, scored.X))
+    source = ArraySource(learned.X[rows], learned.errors[rows], learned.weight[rows])
+    size, sizes_left_out = fit_error_size(source, scale, 0, SCALE_ROWS)
+    sizes = size(scored.X)
     seen, place = _places(scored.hashes, learned.hashes[rows])
-    g[seen] = left_out[place]
-    noise = fit_noise(scored.errors, scored.forms, g, scored.weight, constant)
-    return (noise, log_scale, features) if noise.slope.any() else flat
+    sizes[seen] = sizes_left_out()[place]
+    noise = fit_noise(
+        scored.errors, scored.forms, np.log(sizes), scored.weight, constant
+    )
+    return (noise, size) if noise.slope.any() else (constant_noise(constant), None)
 
 
 def _places(

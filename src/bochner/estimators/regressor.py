@@ -29,16 +29,12 @@ from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.other_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
-from bochner.estimators.posterior import (
-    Posterior,
-    ScaleMap,
-    fit_posterior,
-    refit_posterior,
-)
+from bochner.estimators.posterior import Posterior, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.interval_calibration import (
     CalibrationRows,
     ErrorScale,
+    ScaleMap,
     fit_error_scale,
     scale_map,
 )
@@ -769,7 +765,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             rows,
             self.encoder_.column_groups(),
             budget,
-            None if former is None else former.features,
+            None if former is None or former.size is None else former.size.features,
         )
 
     def _scale_map(self, budget: Budget) -> ScaleMap:
@@ -779,10 +775,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         spread = getattr(self, "spread_", None)
 
         def choose(rows: ArraySource) -> FeatureMap:
-            spread_features = None if spread is None else spread.features
-            return spread_features or scale_map(
-                rows, self.encoder_.column_groups(), 0, budget
-            )
+            if spread is not None and spread.size is not None:
+                return spread.size.features
+            return scale_map(rows, self.encoder_.column_groups(), 0, budget)
 
         return choose
 
@@ -1191,7 +1186,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         bounds = vars(self).get("bounds_")
         if bounds is not None:
             centres = bounds.within(centres, self._known_targets())
-        roots = spread.roots
-        if roots is None:
+        size = spread.size
+        if size is None:
             return centres, np.ones(centres.shape)
-        return centres, spread.scale(self._scores(X, n_jobs, roots, spread.features))
+        roots = self._scores(X, n_jobs, size.roots, size.features)
+        return centres, size.of_roots(roots)

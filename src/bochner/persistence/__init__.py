@@ -41,6 +41,7 @@ CLASSES: Registry = {
         "bochner.estimators.extrapolation": ["PredictionBounds"],
         "bochner.estimators.ridge.interval_calibration": [
             "LinearPredictor",
+            "ErrorSize",
             "ErrorScale",
         ],
         "bochner.solvers.conformal": ["Scores"],

@@ -15,14 +15,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from bochner.arrays import Floats
 from bochner.design.moments import Moments
-from bochner.engines.algebra import gram, product, shifted_cholesky, solve_lower
-from bochner.engines.blas import single_threaded_blas
+from bochner.engines.algebra import product, shifted_cholesky, solve_lower
 from bochner.engines.local import require_memory
 
 ROUNDING = 1e-13  # of the trace of the moments
@@ -157,13 +155,6 @@ def noise_variance(errors: NDArray, forms: NDArray, weight: NDArray) -> Floats:
     return (weight / weight.sum() / (1 + forms)) @ np.square(errors)
 
 
-# Of the mean size of the errors, for the logarithm of small ones says little
-OFFSET = 0.05
-PATH = np.geomspace(
-    1e-6, 1.0, 13
-)  # ridge penalties that are tried, over the trace of the moments
-# Quantiles of g on rows left out, beyond which it is not extrapolated
-LIMITS = (0.01, 0.99)
 # Mean and deviation of its prior; that of log signal has deviation 1 about the constant
 # noise
 SLOPE = (
@@ -177,99 +168,6 @@ REACH = 0.99  # quantile of h of the rows left out
 # gained up to 5.9
 GAIN = 6.0
 SMALLEST = 1e-30  # variance
-
-
-class LogScale(NamedTuple):
-    """The regression g of the logarithm of errors.
-
-    Attributes
-    ----------
-    coef : array of shape (D, K)
-    intercept, low, high : arrays of shape (K,)
-        Values beyond low and high are clipped to these.
-    """
-
-    coef: Floats
-    intercept: Floats
-    low: Floats
-    high: Floats
-
-    def __call__(self, Z: NDArray) -> Floats:
-        """Values g of rows of features, shape (n, K)."""
-        return self.clipped(product(Z, self.coef) + self.intercept)
-
-    def clipped(self, g: NDArray) -> Floats:
-        """Values within the limits."""
-        return np.clip(g, self.low, self.high)
-
-
-def no_scale(n_outputs: int) -> LogScale:
-    """Return g = 0 of no features, of noise that is the same everywhere."""
-    zero = np.zeros(n_outputs)
-    return LogScale(np.zeros((0, n_outputs)), zero, zero, zero)
-
-
-def log_sizes(errors: NDArray, weight: NDArray) -> Floats:
-    """log(|error| + 0.05 mean |error|), shape (n, K)."""
-    sizes = np.abs(errors)
-    mean = weight @ sizes / weight.sum()
-    return np.log(sizes + OFFSET * mean + np.sqrt(SMALLEST))
-
-
-def fit_log_scale(
-    Z: NDArray, errors: NDArray, weight: NDArray
-) -> tuple[LogScale, Floats]:
-    """Fit g, with the ridge penalty of the least leave-one-out error for each target.
-
-    Parameters
-    ----------
-    Z : array of shape (n, D)
-    errors : array of shape (n, K)
-        By a model that has not seen the rows.
-    weight : array of shape (n,)
-
-    Returns
-    -------
-    LogScale
-    array of shape (n, K)
-        Its leave-one-out predictions, clipped.
-    """
-    t = log_sizes(errors, weight)
-    share = weight / weight.sum()
-    mean = share @ Z
-    level = share @ t
-    root = np.sqrt(weight)[:, np.newaxis]
-    U = (Z - mean) * root
-    b = (t - level) * root
-    with single_threaded_blas():
-        s, V = scipy.linalg.eigh(
-            gram(U, np.empty((U.shape[1], U.shape[1]))),
-            driver="evd",
-            check_finite=False,
-        )
-    s = np.maximum(s, 0.0)
-    U = product(U, V)
-    cross = U.T @ b
-    squares = np.square(U)
-    trace = float(s.sum()) or 1.0
-    best = np.full(t.shape[1], np.inf)
-    coef = np.zeros((len(V), t.shape[1]))
-    left_out = np.tile(level, (len(t), 1))
-    for alpha in trace * PATH:
-        shrunk = cross / (s + alpha)[:, np.newaxis]
-        leverage = share + squares @ (1 / (s + alpha))
-        errors_left = (b - product(U, shrunk)) / np.maximum(1 - leverage, 1e-9)[
-            :, np.newaxis
-        ]
-        scores = np.square(errors_left).sum(axis=0)
-        better = scores < best
-        best = np.where(better, scores, best)
-        coef[:, better] = shrunk[:, better]
-        left_out[:, better] = (t - errors_left / root)[:, better]
-    coef = product(V, coef)
-    low, high = np.quantile(left_out, LIMITS, axis=0)
-    scale = LogScale(coef, level - mean @ coef, low, high)
-    return scale, scale.clipped(left_out)
 
 
 class Noise(NamedTuple):
@@ -318,7 +216,8 @@ def fit_noise(
     Parameters
     ----------
     errors, g : arrays of shape (n, K)
-        g by regressions that have not seen the rows.
+        Errors, and logarithms of their sizes by regressions that have not seen the
+        rows.
     forms : array of shape (n,)
         h of the rows.
     weight : array of shape (n,)

@@ -9,7 +9,7 @@ observations, which therefore are what calibrates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +20,9 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import mixed, row_hashes
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
+from bochner.engines.algebra import product
 from bochner.features import FourierFeatures
-from bochner.features.base import FeatureMap
+from bochner.features.base import FeatureMap, Rows
 from bochner.selection.budget import Budget
 from bochner.selection.choose import choose
 from bochner.selection.lengthscale import choose_kernel
@@ -30,7 +31,7 @@ from bochner.selection.problem import SearchSpace, prepare
 from bochner.selection.split import rows_held_out
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.conformal import Scores, in_order
-from bochner.solvers.factors import factorise, leave_one_out
+from bochner.solvers.factors import PrimalLeaveOneOut, factorise, leave_one_out
 from bochner.solvers.line_search import choose_alpha
 
 # Of the distinct rows: where no column has more values than that, equal rows may be
@@ -210,6 +211,35 @@ class LinearPredictor:
 
 
 @dataclass
+class ErrorSize:
+    """The size of a model's errors at a row: the square of a root that ridge regression
+    on random features predicts.
+
+    Attributes
+    ----------
+    roots : LinearPredictor
+    bounds : array of shape (2, K)
+        Of the roots.
+    features : FeatureMap
+        The map of the roots.
+    """
+
+    roots: LinearPredictor
+    bounds: Floats
+    features: FeatureMap
+
+    def of_roots(self, roots: NDArray) -> Floats:
+        """Sizes of shape (n, K) from predicted roots, within their bounds."""
+        return np.square(np.clip(roots, *self.bounds))
+
+    def __call__(self, X: Rows) -> Floats:
+        """Sizes at encoded rows, shape (n, K)."""
+        assert self.features.dense is not None
+        Z = self.features.dense.rows(X)
+        return self.of_roots(product(Z, self.roots.coef) + self.roots.intercept)
+
+
+@dataclass
 class ErrorScale:
     """Scale of the errors of a fitted model, and scores of rows that neither have seen;
     targets are standardised.
@@ -219,31 +249,21 @@ class ErrorScale:
     centre : LinearPredictor or None
         The model without the rows that calibrate, about which intervals are; None for
         the fitted model itself.
-    roots : LinearPredictor or None
-        Predicts the root of the scale; None where one scale, 1, serves all inputs.
-    bounds : array of shape (2, K)
-        Of the root of the scale.
+    size : ErrorSize or None
+        The scale; None where one scale, 1, serves all inputs.
     limits : array of shape (2, K)
         Least and greatest targets that there are; infinite where the rows show none.
     scores : Scores
         Signed errors over the scale.
     seed : int
         By which rows calibrate.
-    features : FeatureMap or None
-        The map of the roots; None for that of the model, as in files of version 0.2.
     """
 
     centre: LinearPredictor | None
-    roots: LinearPredictor | None
-    bounds: Floats
+    size: ErrorSize | None
     limits: Floats
     scores: Scores
     seed: int
-    features: FeatureMap | None = None
-
-    def scale(self, roots: NDArray) -> Floats:
-        """Scale of shape (n, K) from its predicted roots."""
-        return scale_of(roots, self.bounds)
 
 
 @dataclass(frozen=True)
@@ -384,9 +404,7 @@ def fit_error_scale(
     calibrating = np.flatnonzero(seen & rows.calibrating)
     if len(learned) < FEWEST_ROWS:
         scores = rows.in_order(errors[calibrating], calibrating)
-        return ErrorScale(
-            rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed
-        )
+        return ErrorScale(rows.centre, None, limits, scores, rows.seed)
     n_learned, n_scored = budget.shrunk(
         (LEARNED_ROWS, SCORED_ROWS), POLICY.scale_seconds
     )
@@ -396,41 +414,56 @@ def fit_error_scale(
     learned = learned[drawn]
     learned_rows = rows.rows_of(learned)
     learned_rows = learned_rows if factors is None else learned_rows.weighted(factors)
-    roots, bounds = roots_of(errors[learned], learned_rows.weights)
-    learned_rows = ArraySource(learned_rows.X, roots, learned_rows.weights)
-    features = features or scale_map(learned_rows, column_groups, rows.seed, budget)
-    predictor = _regression(
-        Design(learned_rows, features, np.float64), rows.seed, n_scored
+    size, _ = fit_error_size(
+        ArraySource(learned_rows.X, errors[learned], learned_rows.weights),
+        lambda roots: features or scale_map(roots, column_groups, rows.seed, budget),
+        rows.seed,
+        n_scored,
     )
-    predicted = Design(rows.rows_of(calibrating), features, np.float64).predict(
-        predictor.coef, predictor.intercept
+    predicted = Design(rows.rows_of(calibrating), size.features, np.float64).predict(
+        size.roots.coef, size.roots.intercept
     )
-    scores = rows.in_order(
-        errors[calibrating] / scale_of(predicted, bounds), calibrating
-    )
-    return ErrorScale(
-        rows.centre, predictor, bounds, limits, scores, rows.seed, features
-    )
+    scores = rows.in_order(errors[calibrating] / size.of_roots(predicted), calibrating)
+    return ErrorScale(rows.centre, size, limits, scores, rows.seed)
 
 
-def _regression(design: Design, seed: int, n_scored: int) -> LinearPredictor:
-    """Ridge regression with the penalty of the least leave-one-out error of some of
-    the rows.
+# Chooses the map of the size of errors for rows whose targets are roots of errors
+ScaleMap = Callable[[ArraySource], FeatureMap]
+
+
+def fit_error_size(
+    rows: ArraySource, choose_map: ScaleMap, seed: int, n_scored: int
+) -> tuple[ErrorSize, Callable[[], Floats]]:
+    """Learn the size of errors.
+
+    Parameters
+    ----------
+    rows : ArraySource
+        Encoded rows with the errors, by a model that has not seen them, as targets.
+    choose_map : callable
+    seed : int
+        Of the rows that choose the ridge penalty, by their leave-one-out errors.
+    n_scored : int
+        Number of these at most.
+
+    Returns
+    -------
+    ErrorSize
+    callable () -> array of shape (n, K)
+        Sizes at the rows, by the regression without each.
     """
+    roots, bounds = roots_of(rows.y, rows.weights)
+    rows = ArraySource(rows.X, roots, rows.weights)
+    design = Design(rows, choose_map(rows), np.float64)
     factor = factorise(design, 2)
-    source = design.source
-    rows, factors = draw_rows(source.weights, n_scored, np.random.default_rng(seed))
-    scored = design.of(source.take(rows))
+    drawn, factors = draw_rows(rows.weights, n_scored, np.random.default_rng(seed))
+    scored = design.of(rows.take(drawn))
     counts = (
         scored.source.weights if factors is None else scored.source.weights * factors
     )
     alpha = choose_alpha(factor, leave_one_out(factor, lambda: scored, counts))[0]
-    return LinearPredictor(*factor.solve(alpha))
-
-
-def scale_of(roots: NDArray, bounds: NDArray) -> Floats:
-    """Scale of errors, shape (n, K), from its predicted roots, within their bounds."""
-    return np.square(np.clip(roots, *bounds))
+    size = ErrorSize(LinearPredictor(*factor.solve(alpha)), bounds, design.features)
+    return size, lambda: size.of_roots(PrimalLeaveOneOut(design, factor).predict(alpha))
 
 
 def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
