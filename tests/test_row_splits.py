@@ -583,3 +583,39 @@ def test_the_report_says_what_judged(fitted, tmp_path):
     assert one.report_.validated_on == "rows that only validate"
     assert one.set_params(cv=3).fit(X, Y).report_.validated_on == "splits of cv"
     assert one.set_params(cv=None).fit(X, Y).report_.validated_on == ""
+
+
+def test_validation_rows_that_are_fitted_too_are_told():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 3))
+    y = X[:, 0] + 0.1 * rng.standard_normal(500)
+    new, y_new = X[400:], y[400:]
+    model = KernelMachineRegressor(random_state=0)
+    with pytest.warns(UserWarning, match=r"^100 of 100 rows of validation= are rows"):
+        model.fit(X, y, validation=(new, y_new))
+    frame = pd.DataFrame(X).add_prefix("x")
+    with pytest.warns(UserWarning, match=r"^100 of 150 rows of validation= are rows"):
+        model.fit(frame[:450], y[:450], validation=(frame[350:], y[350:]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X[:400], y[:400], validation=(new, y_new))
+        # Of a few levels new rows equal those of the fit by chance
+        levels = rng.integers(3, size=(500, 2)).astype(float)
+        labels = levels.sum(axis=1) > 1
+        KernelMachineClassifier(random_state=0).fit(
+            levels[:400], labels[:400], validation=(levels[400:], labels[400:])
+        )
+
+
+def test_splits_of_a_splitter_with_as_many_splits_as_groups_calibrate():
+    """Parts without a fold have fewer groups than it makes splits."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(10), 20)
+    X = rng.standard_normal((10, 3))[group] + 0.05 * rng.standard_normal((200, 3))
+    y = X[:, 0] + 2 * rng.standard_normal(10)[group] + 0.1 * rng.standard_normal(200)
+    widths = []
+    for cv in (GroupKFold(10), LeaveOneGroupOut()):
+        model = KernelMachineRegressor(cv=cv, uncertainty="intervals", random_state=0)
+        ends = model.fit(X, y, groups=group).predict_interval(X, 0.8)
+        widths.append(np.ptp(ends, axis=1).mean())
+    assert widths[0] == pytest.approx(widths[1], rel=0.3)

@@ -110,3 +110,16 @@ def test_arrow_columns_that_double_precision_rounds():
     }
     frame = pl.DataFrame(rows)
     np.testing.assert_array_equal(row_hashes(frame.to_arrow()), row_hashes(frame))
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_dates_of_frames_on_arrow_have_the_hashes_of_others(unit):
+    """Nanoseconds since 1970 are more than a double holds without rounding."""
+    moments = pd.Series(
+        pd.Timestamp("2020-01-01 10:00") + pd.to_timedelta([0, 9, 0], "D")
+    )
+    on_arrow = moments.astype(f"timestamp[{unit}][pyarrow]")
+    expected = row_hashes(moments.to_frame("day"))
+    np.testing.assert_array_equal(row_hashes(on_arrow.to_frame("day")), expected)
+    large = pd.Series([2**60, 2**60 + 1, 5], dtype="int64[pyarrow]")
+    assert len(np.unique(row_hashes(large.to_frame("id")))) in (2, 3)

@@ -88,3 +88,14 @@ def test_text_of_arrow(kind):
         assert model.encoder_.get_feature_names_out().tolist()[:2] == ["a_no", "a_yes"]
         assert model.score(frame, text.to_pylist()) == 1.0
         assert model.predict(frame[:1]).tolist() == text[:1].to_pylist()
+
+
+def test_booleans_among_objects_are_booleans():
+    """As pandas leaves of a column of booleans without its missing values."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 2))
+    y = pd.Series([*(X[:, 0] > 0), None]).dropna()
+    assert y.dtype == object
+    model = KernelMachineClassifier(random_state=0).fit(X, y)
+    assert model.classes_.dtype == bool
+    assert np.mean(model.predict(X) == y.astype(bool)) > 0.95

@@ -150,3 +150,52 @@ def test_what_fails_leaves_the_model():
     classes = KernelMachineClassifier(**SOME).fit(X, LABELS)
     with pytest.raises(ValueError, match=r"other classes than \['none'\]"):
         classes.refit(X, np.where(X[:, 0] > 1, "none", LABELS))
+
+
+def halves():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 2))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1]
+
+
+@pytest.mark.parametrize("n_first", [300, 100])  # the first rows fix all else, or not
+def test_a_refit_keeps_no_sums(n_first):
+    """To which rows could be added beside those that it has left."""
+    X, y = halves()
+    model = KernelMachineRegressor(random_state=0)
+    model.partial_fit(X[:n_first], y[:n_first] + 100).refit(X, y)
+    assert model.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="fit, refit and finalize keep no sums"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="can be merged"):
+        model + model
+
+
+def test_another_size_of_a_model_that_was_fitted_in_parts():
+    X, y = halves()
+    model = KernelMachineRegressor(
+        features="fourier", n_components=100, random_state=0
+    ).prepare(X, y)
+    with pytest.raises(NotFittedError, match="has no rows yet"):
+        model.resized(2)
+    larger = model.partial_fit(X, y).resized(2).refit(X, y)
+    assert larger.features_.n_features_out == 2 * model.features_.n_features_out
+    assert larger.score(X, y) > 0.9
+    for factor in (0, -1, np.nan, np.inf, "2", True):
+        with pytest.raises(ValueError, match="factor must be a positive number"):
+            model.resized(factor)
+
+
+def test_a_refit_without_a_class_that_has_a_weight():
+    X, y = halves()
+    labels = np.where(y > 0.8, "rare", np.where(y > 0, "b", "c"))
+    common = labels != "rare"
+    model = KernelMachineClassifier(class_weight={"rare": 5.0}, random_state=0)
+    model.fit(X, labels).refit(X[common], labels[common])
+    assert set(model.predict(X[common])) <= {"b", "c", "rare"}
+    in_parts = KernelMachineClassifier(class_weight={"rare": 5.0}, random_state=0)
+    in_parts.prepare(X, labels).partial_fit(X[common], labels[common])
+    in_parts.partial_fit(X[~common], labels[~common])
+    assert in_parts.class_count_[2] == pytest.approx(5 * np.sum(~common))
+    with pytest.raises(ValueError, match="are not in class_weight"):
+        KernelMachineClassifier(class_weight={"rarer": 5.0}).fit(X, labels)

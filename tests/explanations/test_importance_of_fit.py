@@ -324,3 +324,12 @@ def test_the_headline_names_the_columns_that_matter():
     shown = model_line(model_facts(model)).partition("most important: ")[2]
     assert all(name in shown for name, _ in found.top_columns(3))
     assert found.headline(3) in model._repr_html_()
+
+
+def test_importance_of_counts_refuses_negative_ones():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 2))
+    y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    model = KernelMachineRegressor(loss="poisson", random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="the target has negative values"):
+        model.importance(X, y - 1)

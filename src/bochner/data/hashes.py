@@ -228,6 +228,8 @@ def _as_floats(column: Any) -> Floats:
     native = column.to_native()
     if isinstance(native, pa.ChunkedArray):
         return floats(native)
+    if type(getattr(native, "dtype", None)).__name__ == "ArrowDtype":  # of pandas
+        return floats(column.to_arrow())
     return column.cast(nw.Float64).to_numpy()
 
 

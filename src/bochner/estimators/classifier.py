@@ -584,7 +584,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if isinstance(self.class_weight, str):
             factors = _balancing_factors(totals)
         else:
-            factors = compute_class_weight(self.class_weight, classes=labels, y=labels)
+            # Classes of the fit may be absent from a batch, or from rows of a refit
+            absent = {*getattr(self, "classes_", ())} - {*labels.tolist()}
+            class_weight = {
+                label: weight
+                for label, weight in self.class_weight.items()
+                if label not in absent
+            }
+            factors = compute_class_weight(class_weight, classes=labels, y=labels)
         return rows.with_class_weights(factors)
 
     def _learn_target(self, rows: TrainingRows, classes: Any = None) -> Targets:

@@ -4,6 +4,7 @@ fold.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -83,7 +84,6 @@ def cross_fitted(
     if seconds < POLICY.crossed_seconds:
         return None
     options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}
-    options["cv"] = _cv_of_parts(machine.cv)
     if budget.limit is not None:
         options["time_limit"] = seconds
     held_out = [np.flatnonzero(fold.held_out[calibration.row]) for fold in folds]
@@ -91,7 +91,7 @@ def cross_fitted(
     def predicted(k: int) -> Floats:
         part = rows.take(np.flatnonzero(folds[k].fitted))
         left_out = rows.take(calibration.row[held_out[k]])
-        one = machine.for_part(**options)
+        one = machine.for_part(cv=_cv_of_part(machine.cv, part), **options)
         with quiet():
             beside = {} if part.groups is None else {"groups": part.groups}
             one.fit(part.X, part.y, part.weight, **beside)
@@ -141,12 +141,22 @@ def _with_some_calibrating(
     return calibration if partial_calibration.few else partial_calibration
 
 
-def _cv_of_parts(cv: Any) -> Any:
-    """The splitter for a part of the rows: none where it knows only all of them."""
+def _cv_of_part(cv: Any, part: TrainingRows) -> Any:
+    """The splitter for a part of the rows, of which it makes no more splits than there
+    are rows or groups; none where it knows only all rows.
+    """
     from sklearn.model_selection import PredefinedSplit
 
-    is_general = isinstance(cv, int | np.integer) or hasattr(cv, "split")
-    return cv if is_general and not isinstance(cv, PredefinedSplit) else None
+    if isinstance(cv, int | np.integer):
+        return cv
+    if not hasattr(cv, "split") or isinstance(cv, PredefinedSplit):
+        return None
+    n_units = part.X.shape[0] if part.groups is None else len(np.unique(part.groups))
+    n_splits = getattr(cv, "n_splits", None)
+    if isinstance(n_splits, int) and n_splits > n_units:
+        cv = copy(cv)
+        cv.n_splits = n_units
+    return cv
 
 
 def _chooses(machine: KernelMachine) -> bool:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import narwhals as nw
@@ -531,10 +532,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             stays=True,
         )
         rows = self._with_class_weights(rows)
-        if not rows.are_all:
-            return self._refit_in_passes(rows)
-        self._refuse_other_targets(rows.target)
-        self._solve_other_rows(rows)
+        if rows.are_all:
+            self._refuse_other_targets(rows.target)
+            self._solve_other_rows(rows)
+        else:
+            self._refit_in_passes(rows)
+        # Sums of the rows before, to which none can be added any more
+        self._sums = self._first = None
         return self
 
     def _refit_in_passes(self, rows: TrainingRows) -> Self:
@@ -683,8 +687,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         if self._sums is None and "feature_weights_" in vars(self):
             raise ValueError(
-                f"This {type(self).__name__} is fitted, and fit and finalize keep no "
-                "sums to add rows to. To fit in "
+                f"This {type(self).__name__} is fitted, and fit, refit and finalize "
+                "keep no sums to add rows to. To fit in "
                 "parts, call prepare with a sample of the rows and then partial_fit "
                 "with all of them; to fit this "
                 "model on other rows, call refit with all rows."
@@ -1355,6 +1359,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         factor : float, default=1.0
             Of the size.
 
+        Raises
+        ------
+        ValueError
+            If the factor is not a positive number.
+        NotFittedError
+            If the model has no rows yet.
+
         Examples
         --------
         >>> from sklearn.datasets import load_diabetes
@@ -1367,7 +1378,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         128
         """
         check_is_fitted(self)
-        other = copy(self)
+        is_number = isinstance(factor, Real) and not isinstance(factor, bool)
+        if not (is_number and 0 < factor < np.inf):
+            raise ValueError(f"factor must be a positive number, got {factor!r}.")
+        other = self._without_sums()
         other.verbose = 0
         if factor != 1:
             other._keep_features(

@@ -50,9 +50,15 @@ def row_loss(model: Any) -> RowLoss:
     K = len(model.target_scale_)
     unit = float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
     if model.loss_ == "poisson":
-        return RowLoss(
-            "Poisson deviance", lambda T, F: 2 / K * model._fitted_loss.value(T.T, F.T)
-        )
+
+        def deviance(T: NDArray, F: NDArray) -> NDArray:
+            if T.min(initial=0.0) < 0:
+                raise ValueError(
+                    "loss='poisson' needs counts, and the target has negative values."
+                )
+            return 2 / K * model._fitted_loss.value(T.T, F.T)
+
+        return RowLoss("Poisson deviance", deviance)
     if model.loss_ == "huber":
         return RowLoss(
             "Huber loss", lambda T, F: unit**2 / K * model._fitted_loss.value(T.T, F.T)

@@ -83,6 +83,9 @@ def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
     y = values_of(y)
     require_target(estimator, y)
     y = column_or_1d(y, warn=True)
+    # Which pandas leaves of a column that had missing values
+    if y.dtype == object and all(isinstance(label, bool | np.bool_) for label in y):
+        y = y.astype(bool)
     check_classification_targets(y)
     check_consistent_length(X, y)
     return y
