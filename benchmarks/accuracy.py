@@ -1,26 +1,42 @@
-"""Default estimators and boosted trees on the same rows: ``python -m benchmarks
-accuracy [--only NAME ...]``.
+"""Default estimators and other learners on the same rows of many tables: ``python -m
+benchmarks accuracy [--only TEXT]``.
 
-Real tables come first, then synthetic ones, whose numeric test targets are without
-noise. The trees are LightGBM and CatBoost with their defaults, and LightGBM tuned on a
-fifth of the training rows.
+Each fit runs in a process of its own. ``pip install ".[peers]"`` gets the libraries.
 """
 
 from __future__ import annotations
 
+import importlib
+import json
+import time
+from collections.abc import Callable
+from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import studentized_range, wilcoxon
 from sklearn.metrics import log_loss, roc_auc_score
 
 import synthetic
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.scores import expected_calibration_error, judged_event
+from cells import Cell, Result, run
 from datasets import Split, categorised, load
-from report import tables
-from runner import QUICK, repeats, run
+from report import (
+    PAGE,
+    processor,
+    pyplot,
+    save_figure,
+    table,
+    versions,
+    write_page,
+)
+from runner import QUICK
+
+# Of each table and learner: values of each measure, one for each split
+Measured = dict[str, dict[str, dict[str, list[Any]]]]
 
 REGRESSION = (
     "cpu_act",
@@ -32,56 +48,40 @@ REGRESSION = (
 )
 SMALL = ("phoneme", "satimage", "splice", "churn", "waveform_40")  # of classes
 TYPES = "covtype, seven types"
-BARS = {
-    "cpu_act": 0.1165,
-    "california_housing": 0.357,
-    "house_16H": 0.555,
-    "adult": 12.5,
-    "adult_a9a": 15.2,
-    "fars": None,
-    "connect4": None,
-    "digits": 3.0,
-    "mnist": 1.8,
-    "kddcup99": 7.1,
-    "covtype": 1.80,
-    TYPES: 2.35,
-    **dict.fromkeys((*REGRESSION[3:5], *SMALL, "letter", "sleep", "elec2")),
-    **dict.fromkeys(synthetic.TABLES),
-}
-LARGE = ("covtype", TYPES, "kddcup99", "mnist", *synthetic.NUMBERS)
 # Of a later time, or by other writers: never mixed with the training rows
 OTHER_TEST_ROWS = ("kddcup99", "mnist")
-FRAMES = ("adult", "kddcup99", "splice", *synthetic.NOMINAL)
-SPLITS, SPLITS_OF_LARGE = 5, 1
-TUNED, CATBOOST = 2, 3  # places among the four models
-UNTUNED = ("connect4", "fars", *LARGE)  # for which that takes hours
-LEFT_OUT = dict.fromkeys(UNTUNED, (TUNED,)) | {"mnist": (TUNED, CATBOOST)}
-DRAWS = 10
+FRAMES = ("adult", "kddcup99", "splice", "census_income_nominal", *synthetic.NOMINAL)
 FEW = 2000
-HEADER = (
-    "data, measure",
-    "splits",
-    "bochner",
-    "its range",
-    "target",
-    "LightGBM",
-    "LightGBM, tuned",
-    "CatBoost",
-    "place",
-    "to the better default of trees (s.e.)",
-    "chosen most often",
+# Splits of each table: those of the large ones are few, as their test rows are many
+SPLITS = (
+    dict.fromkeys((*REGRESSION[:5], *SMALL, "digits", "letter"), 5)
+    | dict.fromkeys(("adult", "adult_a9a", "elec2", "fars", "connect4", "sleep"), 3)
+    | dict.fromkeys(("celeba", "census_income_nominal", "kddcup99", TYPES, "mnist"), 1)
 )
+LIMIT = 150  # seconds of a fit with its predictions
+TUNING_SECONDS = 15.0
+PACKAGES = ("lightgbm", "catboost", "xgboost")
+TITLE = "Accuracy with default settings"
+STORE = PAGE.with_suffix("") / "accuracy.json"
+CRITICAL = 0.05  # level of the test of ranks
+BLUE, GREY = "#0072B2", "#666666"
+# Of labels beside crowded points: right, up, alignment
+PLACES = {
+    "LightGBM": (-7, 4, "right"),
+    "XGBoost": (2, -16, "left"),
+    "HistGradientBoosting": (7, -14, "left"),
+}
 NOTE = f"""\
-Defaults, with `random_state` given; medians of as many splits as there is a number for. The first
-split is the official one where there is any, and the others are random, with as many training rows; for
-{" and ".join(OTHER_TEST_ROWS)}, whose test rows are of a later time and by other writers, only the seed differs.
-Synthetic tables ({", ".join(synthetic.TABLES)})
-are drawn anew for each split.
-Tuned: the best of {DRAWS} random settings for a fifth of the training rows, with early stopping there, fitted again to
-all of them. "To the better default of trees": mean of the paired differences to LightGBM's or CatBoost's defaults,
-whichever has the better median, with their standard error; less is better but for AUC. Trees are not tuned for
-connect4, fars, covtype, kddcup99, mnist and {", ".join(synthetic.NUMBERS)}, and CatBoost is left out for mnist, as both
-take hours."""
+Defaults, with `random_state` given; "bochner, 1 s" has `time_limit=1`. The first split is the official one where there
+is any, and the others are random, with as many training rows; the test rows of {" and ".join(OTHER_TEST_ROWS)} are of a
+later time and by other writers, and stay. Figures are medians over the splits. Bold: the lowest of a row, and those that
+are not more than two standard errors of the paired differences above it. Ratios are geometric means over the tables, of
+seconds the median; p is that of Wilcoxon's signed-rank test over the tables.
+
+LightGBM is tuned by random settings for {TUNING_SECONDS:.0f} s, compared on a fifth of the training rows with early
+stopping, and fitted again to all rows; this is in its time. Boosting gets strings as categories. "linear" is ridge or
+logistic regression on standardised columns and one-hot categories. A fit of more than {LIMIT} s is listed as such.
+Seconds are those of all threads together, on two cores; those of compiling are not among them."""
 
 
 def prepared(name: str) -> Split:
@@ -161,63 +161,148 @@ def boosted(name: str, **options: Any) -> Any:
     )
 
 
-def tuned(name: str, rows: Split, seed: int) -> Any:
-    """LightGBM with the best of some random settings for a fifth of the training
-    rows.
+class TunedLightGBM:
+    """LightGBM's defaults, and random settings for some seconds, compared on a fifth
+    of the training rows; the best are fitted to all rows.
     """
-    from lightgbm import early_stopping
-    from sklearn.model_selection import train_test_split
 
-    stratify = None if name in REGRESSION else rows.y
-    try:
-        X, X_own, y, y_own = train_test_split(
-            rows.X, rows.y, test_size=0.2, random_state=seed, stratify=stratify
-        )
-    except ValueError:  # a class of one row
-        X, X_own, y, y_own = train_test_split(
-            rows.X, rows.y, test_size=0.2, random_state=seed
-        )
-    rng, found = np.random.default_rng(seed), []
-    for _ in range(2 if QUICK else DRAWS):
-        options = {
-            "learning_rate": float(np.exp(rng.uniform(*np.log([0.02, 0.2])))),
-            "num_leaves": int(np.exp(rng.uniform(*np.log([8, 256])))),
-            "min_child_samples": int(np.exp(rng.uniform(*np.log([3, 100])))),
-            "colsample_bytree": rng.uniform(0.4, 1),
-            "subsample": rng.uniform(0.5, 1),
-            "subsample_freq": 1,
-            "reg_lambda": float(np.exp(rng.uniform(*np.log([1e-3, 10])))),
-            "random_state": seed,
-        }
-        trial = boosted(name, n_estimators=2000, **options)
-        trial.fit(
-            X,
-            y,
-            eval_X=(X_own,),
-            eval_y=(y_own,),
-            callbacks=[early_stopping(50, verbose=False)],
-        )
-        found.append(
-            (min(trial.best_score_["valid_0"].values()), trial.best_iteration_, options)
-        )
-    _, trees, options = min(found, key=lambda one: one[0])
-    return boosted(name, n_estimators=trees, **options).fit(rows.X, rows.y)
+    def __init__(self, name: str, seed: int) -> None:
+        self.name = name
+        self.seed = seed
+
+    def fit(self, X: Any, y: np.ndarray) -> TunedLightGBM:
+        """Search for `TUNING_SECONDS`, and fit."""
+        from lightgbm import early_stopping
+
+        start = time.perf_counter()
+        rng = np.random.default_rng(self.seed)
+        order = rng.permutation(len(y))
+        out = order[: len(y) // 5]
+        within = order[len(y) // 5 :]
+        options: dict[str, Any] = {}
+        best, least = options, np.inf
+        while time.perf_counter() - start < TUNING_SECONDS:
+            trial = boosted(self.name, random_state=self.seed, **options)
+            trial.fit(
+                taken(X, within),
+                y[within],
+                eval_X=(taken(X, out),),
+                eval_y=(y[out],),
+                callbacks=[early_stopping(50, verbose=False)],
+            )
+            loss = min(trial.best_score_["valid_0"].values())
+            if loss < least:
+                best = options | {"n_estimators": trial.best_iteration_}
+                least = loss
+            options = {
+                "n_estimators": 2000,
+                "learning_rate": float(np.exp(rng.uniform(*np.log([0.02, 0.2])))),
+                "num_leaves": int(np.exp(rng.uniform(*np.log([8, 256])))),
+                "min_child_samples": int(np.exp(rng.uniform(*np.log([3, 100])))),
+                "colsample_bytree": rng.uniform(0.4, 1),
+                "subsample": rng.uniform(0.5, 1),
+                "subsample_freq": 1,
+                "reg_lambda": float(np.exp(rng.uniform(*np.log([1e-3, 10])))),
+            }
+        self.model = boosted(self.name, random_state=self.seed, **best).fit(X, y)
+        self.classes_ = getattr(self.model, "classes_", None)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Of the best settings."""
+        return self.model.predict(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Of the best settings."""
+        return self.model.predict_proba(X)
 
 
-def catboost(name: str, rows: Split, seed: int) -> Any:
-    """CatBoost, of that problem, which takes strings and wants no missing ones."""
+def taken(X: Any, rows: np.ndarray) -> Any:
+    """Rows of an array or a frame."""
+    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
+
+
+def catboost(name: str, seed: int, rows: Split) -> Any:
+    """CatBoost, of that problem."""
     from catboost import CatBoostClassifier, CatBoostRegressor
 
-    texts = (
-        [column for column in rows.X if rows.X[column].dtype == "category"]
-        if name in FRAMES
-        else None
-    )
     machine = CatBoostRegressor if name in REGRESSION else CatBoostClassifier
-    model = machine(
-        random_seed=seed, verbose=False, allow_writing_files=False, cat_features=texts
+    return machine(
+        random_seed=seed,
+        verbose=False,
+        allow_writing_files=False,
+        cat_features=texts_of(rows.X),
     )
-    return model.fit(rows.X, rows.y)
+
+
+def xgboost(name: str, seed: int, rows: Split) -> Any:
+    """XGBoost, of that problem."""
+    from xgboost import XGBClassifier, XGBRegressor
+
+    machine = XGBRegressor if name in REGRESSION else XGBClassifier
+    return machine(random_state=seed, enable_categorical=True)
+
+
+def histogram_boosting(name: str, seed: int, rows: Split) -> Any:
+    """That of scikit-learn."""
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+    )
+
+    machine = (
+        HistGradientBoostingRegressor
+        if name in REGRESSION
+        else HistGradientBoostingClassifier
+    )
+    return machine(random_state=seed, categorical_features="from_dtype")
+
+
+def linear(name: str, seed: int, rows: Split) -> Any:
+    """Ridge or logistic regression on standardised numbers and one-hot categories."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    encoder = StandardScaler()
+    if isinstance(rows.X, pd.DataFrame):
+        levels = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=20)
+        encoder = make_column_transformer(
+            (levels, texts_of(rows.X)), remainder=StandardScaler()
+        )
+    solver = (
+        RidgeCV(np.logspace(-3, 3, 7))
+        if name in REGRESSION
+        else LogisticRegression(max_iter=300)
+    )
+    return make_pipeline(encoder, solver)
+
+
+def texts_of(X: Any) -> list[str]:
+    """Columns of categories."""
+    if not isinstance(X, pd.DataFrame):
+        return []
+    return [column for column in X if X[column].dtype == "category"]
+
+
+def ours(name: str, seed: int, rows: Split, **options: Any) -> Any:
+    """Without arguments, but for some; a fit to few rows loads the compiled code."""
+    estimator(name, random_state=0).fit(few(rows.X), few(rows.y))
+    return estimator(name, random_state=seed, **options)
+
+
+# Each makes a model of a problem, a seed and the rows that it will be fitted to
+LEARNERS: dict[str, Callable[[str, int, Split], Any]] = {
+    "bochner": ours,
+    "bochner, 1 s": partial(ours, time_limit=1.0),
+    "CatBoost": catboost,
+    "LightGBM": lambda name, seed, rows: boosted(name, random_state=seed),
+    "LightGBM, tuned": lambda name, seed, rows: TunedLightGBM(name, seed),
+    "XGBoost": xgboost,
+    "HistGradientBoosting": histogram_boosting,
+    "linear": linear,
+}
 
 
 def as_texts(rows: Split) -> Split:
@@ -259,81 +344,288 @@ def measures(name: str, model: Any, rows: Split) -> dict[str, float]:
     }
 
 
-def contest(name: str, data: Split, seed: int) -> tuple[list[dict[str, float]], str]:
-    """Measures of the four models on one split, not numbers for one that is left
-    out, and what was chosen.
-    """
-    rows = resplit(name, data, seed)
+def work(cell: Cell) -> Result:
+    """Measures, and seconds of the fit, of one learner on one split."""
+    name = cell["data"]
+    learner = cell["learner"]
+    rows = resplit(name, prepared(name), cell["seed"])
+    if QUICK:
+        rows = Split(*map(few, rows))
     if name not in REGRESSION:
         coded = np.unique(
             np.concatenate([rows.y, rows.y_test]).astype(str), return_inverse=True
         )[1]
         rows = rows._replace(y=coded[: len(rows.y)], y_test=coded[len(rows.y) :])
-    trees = categorised(rows)
-    found, chosen = [], ""
-    for fit, own in (
-        (lambda: estimator(name, random_state=seed).fit(rows.X, rows.y), rows),
-        (lambda: boosted(name, random_state=seed).fit(trees.X, trees.y), trees),
-        (lambda: tuned(name, trees, seed), trees),
-        (partial(catboost, name, as_texts(trees), seed), as_texts(trees)),
-    ):
-        if len(found) in LEFT_OUT.get(name, ()):
-            found.append(dict.fromkeys(found[0], np.nan))
-            continue
-        model = fit()
-        found.append(measures(name, model, own))
-        chosen = chosen or model.report_.chosen
-    return found, chosen
+    if learner not in ("bochner", "bochner, 1 s"):
+        rows = as_texts(categorised(rows))
+    model = LEARNERS[learner](name, cell["seed"], rows)
+    start = time.perf_counter()
+    start_of_processor = time.process_time()
+    model.fit(rows.X, rows.y)
+    seconds = {
+        "fit": time.perf_counter() - start,
+        "processor": time.process_time() - start_of_processor,
+    }
+    return measures(name, model, rows) | seconds
 
 
-def rows(name: str) -> list[list[str]]:
-    """The rows of a data set, one for each measure."""
-    data = tried(name)
-    estimator(name, random_state=0).fit(few(data.X), few(data.y))  # loads compiled code
-    splits = range(repeats(SPLITS_OF_LARGE if name in LARGE else SPLITS))
-    contests = [contest(name, data, seed) for seed in splits]
-    chosen = [one for _, one in contests]
-    lines = []
-    for k, measure in enumerate(contests[0][0][0]):
-        values = np.array([[one[measure] for one in found] for found, _ in contests])
-        bar = BARS[name] if k == 0 else None
-        lines.append(
-            [
-                f"{name}, {measure}",
-                *line(measure, values, bar),
-                max(set(chosen), key=chosen.count),
-            ]
-        )
-    return lines
-
-
-def line(measure: str, values: np.ndarray, bar: float | None) -> list[str]:
-    """Cells of a measure, whose values have shape (splits, 4)."""
-    medians, sign = np.median(values, axis=0), -1.0 if measure == "AUC" else 1.0
-    best = CATBOOST if sign * medians[CATBOOST] < sign * medians[1] else 1
-    apart = values[:, 0] - values[:, best]
-    noise = (
-        f" ({apart.std(ddof=1) / np.sqrt(len(apart)):.2g})" if len(apart) > 1 else ""
-    )
+def cells() -> list[Cell]:
+    """Tables of many splits first."""
     return [
-        str(len(values)),
-        f"{medians[0]:.4g}",
-        f"{values[:, 0].min():.4g} - {values[:, 0].max():.4g}",
-        "" if bar is None else f"{bar:g}",
-        *("" if np.isnan(value) else f"{value:.4g}" for value in medians[1:]),
-        f"{1 + int(np.sum(sign * medians[1:] < sign * medians[0]))} of "
-        f"{np.sum(~np.isnan(medians))}",
-        f"{apart.mean():+.2g}{noise}",
+        {"data": name, "learner": learner, "seed": seed, "limit": LIMIT}
+        for number in (5, 3, 1)
+        for seed in range(number)
+        for name in names_of(number)
+        for learner in LEARNERS
     ]
 
 
-if __name__ == "__main__":
-    parts = {name: partial(rows, name) for name in BARS}
-    run(
-        "Accuracy with default settings",
-        __file__,
-        __doc__,
-        parts,
-        tables(HEADER, NOTE),
-        ("lightgbm", "catboost"),
+def names_of(number: int) -> list[str]:
+    """Tables of that number of splits."""
+    return [name for name, n in SPLITS.items() if n == number]
+
+
+def page(results: list[tuple[Cell, Result]]) -> None:
+    """Keep the figures of all learners, and write the pages that show them."""
+    measured: Measured = {}
+    for cell, result in results:
+        figures = measured.setdefault(cell["data"], {}).setdefault(cell["learner"], {})
+        for name, value in result.items():
+            figures.setdefault(name, []).append(value)
+    kept = {
+        "date": str(date.today()),
+        "machine": processor(),
+        "versions": versions(PACKAGES),
+        "measured": measured,
+    }
+    STORE.write_text(json.dumps(kept, indent=1) + "\n")
+    draw_errors(measured)
+    draw_ranks(middle(measured, errors_of(measured)), "ranks.png")
+    write_page(TITLE, text(kept))
+    importlib.import_module("overview").main()
+
+
+def text(kept: dict[str, Any]) -> str:
+    """The page of what is kept."""
+    measured: Measured = kept["measured"]
+    tables_of_measures = [
+        f"## {heading}\n\n{figures(measured, measure, digits)}"
+        for heading, measure, digits in (
+            ("Errors", errors_of(measured), 4),
+            ("Log loss", dict.fromkeys(measured, "log loss"), 4),
+            ("Processor seconds of a fit", dict.fromkeys(measured, "processor"), 3),
+        )
+    ]
+    return "\n\n".join(
+        [
+            f"`python -m benchmarks accuracy`, {kept['date']}. {kept['machine']}; "
+            f"{kept['versions']}.",
+            against(measured),
+            NOTE,
+            "![Errors and processor seconds of the learners]"
+            "(figures/error_against_time.png)",
+            "![Mean ranks of the learners, with the critical difference]"
+            "(figures/ranks.png)",
+            *tables_of_measures,
+        ]
     )
+
+
+def errors_of(measured: Measured) -> dict[str, str]:
+    """The measure of error of each table."""
+    return {name: "RMSE / sd" if name in REGRESSION else "% wrong" for name in measured}
+
+
+def middle(measured: Measured, measure: dict[str, str]) -> pd.DataFrame:
+    """Medians over splits of a measure of each table, a column for each learner; NaN
+    where there is none.
+    """
+    return pd.DataFrame(
+        {
+            learner: {
+                name: float(np.median(found[learner].get(measure[name], [np.nan])))
+                for name, found in measured.items()
+                if learner in found
+            }
+            for learner in LEARNERS
+            if any(learner in found for found in measured.values())
+        }
+    ).dropna(how="all")
+
+
+def figures(measured: Measured, measure: dict[str, str], digits: int) -> str:
+    """Table of the medians."""
+    learners = list(middle(measured, measure))
+    lines = [
+        [f"{name}, {measure[name]}", n_splits(measured[name]), *cells]
+        for name, *cells in bold_medians(measured, measure, digits)
+    ]
+    return table(["data, measure", "splits", *learners], lines)
+
+
+def n_splits(found: dict[str, dict[str, list[Any]]]) -> int:
+    """Number of splits that ours is measured on."""
+    return len(found["bochner"]["fit"])
+
+
+def bold_medians(
+    measured: Measured, measure: dict[str, str], digits: int
+) -> list[list[str]]:
+    """Names and medians of the tables. Bold are the lowest one and those that are not
+    two standard errors of the paired differences above it.
+    """
+    medians = middle(measured, measure)
+    lines = []
+    for name, row in medians.iterrows():
+        best = row.idxmin()
+        lowest = measured[name][best][measure[name]]
+        cells = []
+        for learner, median in row.items():
+            found = measured[name].get(learner, {})
+            values = found.get(measure[name])
+            if values is None:
+                cells.append(found.get("error", [""])[0])
+                continue
+            differences = np.subtract(*paired(values, lowest))
+            is_as_low = learner == best or (
+                len(differences) > 2
+                and differences.mean()
+                < 2 * differences.std(ddof=1) / np.sqrt(len(differences))
+            )
+            cell = f"{median:.{digits}g}"
+            cells.append(f"**{cell}**" if is_as_low else cell)
+        lines.append([str(name), *cells])
+    return lines
+
+
+def paired(one: list[float], other: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Values of the splits that both have."""
+    n = min(len(one), len(other))
+    return np.array(one[:n]), np.array(other[:n])
+
+
+class Compared(NamedTuple):
+    """Our medians beside those of another learner: the number of tables where ours
+    are lower, of all that both finished, the geometric mean of the ratios, and
+    Wilcoxon's p.
+    """
+
+    lower: int
+    n: int
+    ratio: float
+    p: float
+
+
+def compared(medians: pd.DataFrame, learner: str) -> Compared:
+    """Our medians beside those of a learner."""
+    ratios = (medians["bochner"] / medians[learner]).dropna()
+    logs = np.log(ratios)
+    return Compared(
+        int(np.sum(ratios < 1)),
+        len(ratios),
+        float(np.exp(logs.mean())),
+        float(wilcoxon(logs).pvalue),
+    )
+
+
+def against(measured: Measured) -> str:
+    """Table of our medians beside those of each other learner, over all tables."""
+    errors = middle(measured, errors_of(measured))
+    losses = middle(measured, dict.fromkeys(measured, "log loss"))
+    seconds = middle(measured, dict.fromkeys(measured, "processor"))
+    lines = []
+    for learner in errors.columns.drop("bochner"):
+        cells: list[object] = [learner]
+        for medians in (errors, losses):
+            ours = compared(medians, learner)
+            cells += [f"{ours.lower} of {ours.n}", f"{ours.ratio:.3f}", f"{ours.p:.2g}"]
+        ratios = (seconds["bochner"] / seconds[learner]).dropna()
+        lines.append([*cells, f"{np.median(ratios):.3g}"])
+    header = [
+        "bochner against",
+        "lower error",
+        "ratio of errors",
+        "p",
+        "lower log loss",
+        "ratio of losses",
+        "p",
+        "processor seconds, ratio",
+    ]
+    return table(header, lines)
+
+
+def draw_errors(measured: Measured) -> None:
+    """Error over that of the best learner against processor seconds over LightGBM's:
+    a point for each learner, with quartiles over the tables.
+    """
+    errors = middle(measured, errors_of(measured))
+    seconds = middle(measured, dict.fromkeys(measured, "processor"))
+    excess = errors.div(errors.min(axis=1), axis=0)
+    times = seconds.div(seconds["LightGBM"], axis=0)
+    plt = pyplot()
+    figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")
+    for learner in errors:
+        colour = BLUE if learner.startswith("bochner") else GREY
+        middle_time = times[learner].median()
+        low, middle_excess, high = excess[learner].quantile([0.25, 0.5, 0.75])
+        ax.plot([middle_time] * 2, [low, high], color=colour, linewidth=1, alpha=0.6)
+        ax.plot(middle_time, middle_excess, "o", color=colour)
+        right, up, side = PLACES.get(learner, (7, 4, "left"))
+        ax.annotate(
+            learner,
+            (middle_time, middle_excess),
+            (right, up),
+            textcoords="offset points",
+            ha=side,
+            color=colour,
+        )
+    ax.set(
+        xscale="log",
+        xlabel="Processor seconds of a fit, over LightGBM's",
+        ylabel="Test error, over the lowest of the table",
+    )
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.set_ylim(0.98, min(2.0, ax.get_ylim()[1]))
+    ax.spines[["top", "right"]].set_visible(False)
+    save_figure(figure, "error_against_time.png", 130)
+    plt.close(figure)
+
+
+def draw_ranks(errors: pd.DataFrame, name: str) -> pd.Series:
+    """Mean ranks of learners that finished on most tables, and the critical
+    difference of Nemenyi's test (Demsar, 2006); what did not finish is the last.
+    """
+    ranks = mean_ranks(errors)
+    k, n = len(ranks), len(errors)
+    critical = (
+        studentized_range.ppf(1 - CRITICAL, k, np.inf)
+        / np.sqrt(2)
+        * np.sqrt(k * (k + 1) / (6 * n))
+    )
+    plt = pyplot()
+    figure, ax = plt.subplots(figsize=(8, 0.35 * k + 1.2), layout="constrained")
+    for i, (learner, rank) in enumerate(ranks.items()):
+        ax.plot(rank, i, "o", color=BLUE if learner.startswith("bochner") else GREY)
+        ax.plot([rank, rank + critical], [i, i], color="0.75", zorder=0)
+    ax.set_yticks(range(k), ranks.index)
+    ax.invert_yaxis()
+    ax.set_xlabel(
+        f"Mean rank over {n} data sets; lines: critical difference {critical:.2f} "
+        "(Nemenyi, 5 %)"
+    )
+    ax.spines[["top", "right"]].set_visible(False)
+    save_figure(figure, name, 90)
+    plt.close(figure)
+    return ranks
+
+
+def mean_ranks(errors: pd.DataFrame) -> pd.Series:
+    """Mean ranks of learners that finished on more than half of the tables, the best
+    first.
+    """
+    finished = errors.loc[:, errors.notna().mean() > 0.5]
+    return finished.fillna(np.inf).rank(axis=1).mean().sort_values()
+
+
+if __name__ == "__main__":
+    run("accuracy", cells(), work, page)

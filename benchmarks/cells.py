@@ -19,8 +19,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-RESULTS = Path(__file__).parents[1] / "results"
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+# Where scripts of `papers/` find those beside them and above them
+MODULES = os.pathsep.join([str(HERE), str(HERE / "papers")])
 
 Cell = dict[str, Any]  # what is to be measured: names and numbers
 Result = dict[str, Any]  # what was: figures, or an error
@@ -74,6 +76,8 @@ def run(
     store, cells = RESULTS / f"{name}.jsonl", list(cells)
     known = _read(store)
     todo = [cell for cell in cells if options.only in _key(cell)]
+    if not todo:
+        parser.error(f"nothing holds {options.only!r}: {_choices(cells)}")
     for key in [_key(cell) for cell in todo if _key(cell) in known]:
         if options.fresh or (options.retry and "error" in known[key][1]):
             del known[key]
@@ -124,6 +128,7 @@ def _in_a_process(cell: Cell) -> Result:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env=os.environ | {"PYTHONPATH": MODULES},
     ) as process:
         try:
             out, problems = process.communicate(timeout=limit)
@@ -148,6 +153,16 @@ def _key(cell: Cell) -> str:
     return ", ".join(
         f"{name} {value}" for name, value in cell.items() if name != "limit"
     )
+
+
+def _choices(cells: Iterable[Cell]) -> str:
+    """What the descriptions of cells hold."""
+    values: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for name, value in cell.items():
+            if name != "limit":
+                values.setdefault(name, {})[f"{value}"] = None
+    return "; ".join(f"{name} {', '.join(each)}" for name, each in values.items())
 
 
 def _read(store: Path) -> dict[str, tuple[Cell, Result]]:

@@ -1,17 +1,19 @@
 """The first page of the benchmarks, and figures of the README, from
-docs/benchmarks/peers.json and the page of Table 1.
+docs/benchmarks/accuracy.json and the page of Table 1.
 
-``python -m benchmarks overview`` writes both; `peers` does so too after a run.
+``python -m benchmarks overview`` writes both; `accuracy` does so too after a run.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
-from report import PAGE, processor, table
+import accuracy
+from report import PAGE, table
 
-STORE = PAGE.with_suffix("") / "peers.json"
+STORE = PAGE.with_suffix("") / "accuracy.json"
 README = PAGE.parents[1] / "README.md"
 WRITTEN = ("errors", "table 1", "time and memory")  # in the README, between marks
 MARKS = [
@@ -23,9 +25,11 @@ PROBLEMS = {
     "california_housing": "california_housing, RMSE / standard deviation",
     "house_16H": "house_16H, RMSE / standard deviation",
     "adult": "adult, text and numbers, % wrong",
-    "adult_a9a": "adult, one-hot (a9a), % wrong",
+    "phoneme": "phoneme, % wrong",
+    "letter": "letter, % wrong",
+    "connect4": "connect4, % wrong",
     "kddcup99": "kddcup99, 10 % file to corrected file, % wrong",
-    "covtype": "Forest Cover, % wrong",
+    accuracy.TYPES: "Forest Cover, seven types, % wrong",
     "mnist": "MNIST, % wrong",
 }
 TABLE_1 = PAGE.with_suffix("") / "table-1-of-rahimi-and-recht-2007.md"
@@ -143,26 +147,20 @@ TASKS: list[
         ("uncertainty", f"{INTERVALS}: Winkler score / sd", 3, CONFORMAL),
     ),
 ]
-LEARNERS = (
-    "bochner",
-    "bochner, 1 s",
-    "LightGBM",
-    "LightGBM, tuned",
-    "XGBoost",
-    "HistGradientBoosting",
-)
+LEARNERS = ("bochner", "CatBoost", "LightGBM", "LightGBM, tuned", "XGBoost")
 HEAD = """\
 # Benchmarks
 
-![Test error against training time of many learners on two data sets](figures/error_against_time.png)
+![Test error against processor time of many learners](figures/error_against_time.png)
 
-*Each point is one learner: median test error and training time over up to {seeds} runs, on {machine}.*
+*Each point is a learner with its default settings, as a median over {n} tables, with the quartiles of the error: test error
+over the lowest of the table, and processor seconds of a fit over those of LightGBM; {machine}.*
 
-## Eight data sets
+## Test errors
 
-Median test errors with default settings, and the time that `bochner` trains. The lowest error of a row is bold.
-`bochner, 1 s` has `time_limit=1`. [The comparison](benchmarks/comparison-with-other-libraries.md) has all learners,
-ranges, times, memory and how it was measured.
+{ranks} [The page on accuracy](benchmarks/accuracy-with-default-settings.md) has all tables, the log losses, times and how
+it was measured.
+
 """
 PAGES = """\
 ## All measurements
@@ -183,81 +181,69 @@ benchmarks/*
 """
 
 
-def keep_peers(
-    errors: dict[str, dict[str, list[float]]], ranks: dict[str, float], seeds: int
-) -> None:
-    """Keep median errors and seconds of a fit by data set and learner, and the mean
-    ranks, and write the pages.
+def errors(kept: dict[str, Any]) -> str:
+    """Median errors of learners on some tables, as the page on accuracy has them, and
+    the seconds of our fit.
     """
-    kept = {
-        "errors and seconds": errors,
-        "mean ranks": ranks,
-        "seeds": seeds,
-        "machine": processor(),
+    measured = {
+        label: kept["measured"][name]
+        for name, label in PROBLEMS.items()
+        if name in kept["measured"]
     }
-    STORE.write_text(json.dumps(kept, indent=1) + "\n")
-    main()
+    unit = {label: "RMSE / sd" if "RMSE" in label else "% wrong" for label in measured}
+    shown = {
+        label: {learner: found[learner] for learner in LEARNERS if learner in found}
+        for label, found in measured.items()
+    }
+    seconds = accuracy.middle(measured, dict.fromkeys(measured, "fit"))["bochner"]
+    lines = [
+        [label, *cells, f"{float(f'{seconds[label]:.2g}'):g} s"]
+        for label, *cells in accuracy.bold_medians(shown, unit, 3)
+    ]
+    return table(["data set and error", *LEARNERS, "`bochner` trains in"], lines)
 
 
-def rows(learners: tuple[str, ...]) -> list[list[str]]:
-    """Errors of learners on each data set, the lowest of them bold, and the seconds
-    of the fit of ours.
-    """
-    found = json.loads(STORE.read_text())["errors and seconds"]
-    lines = []
-    for name, label in PROBLEMS.items():
-        errors = {
-            learner: found[name][learner][0]
-            for learner in learners
-            if learner in found[name]
-        }
-        digits = 3 if "RMSE" in label else 1
-        cells = [
-            f"{errors[learner]:.{digits}f}" if learner in errors else ""
-            for learner in learners
-        ]
-        best = f"{min(errors.values()):.{digits}f}"
-        cells = [f"**{cell}**" if cell == best else cell for cell in cells]
-        seconds = found[name]["bochner"][1]
-        lines.append([label, *cells, f"{float(f'{seconds:.2g}'):g} s"])
-    return lines
+def ranks(kept: dict[str, Any]) -> str:
+    """Sentences on ranks, and on how often we have the lower error and log loss."""
+    measured = kept["measured"]
+    errors = accuracy.middle(measured, accuracy.errors_of(measured))
+    mean = accuracy.mean_ranks(errors)
+    named = ", ".join(f"{learner} {rank:.1f}" for learner, rank in mean.items())
+    sentences = [
+        f"Mean ranks of the test error on {len(measured)} tables, 1 is best: {named}."
+    ]
+    for learner in ("CatBoost", "LightGBM, tuned"):
+        words = {}
+        for what, measure in (
+            ("error", accuracy.errors_of(measured)),
+            ("log loss", dict.fromkeys(measured, "log loss")),
+        ):
+            ours = accuracy.compared(accuracy.middle(measured, measure), learner)
+            words[what] = f"{ours.lower} of {ours.n} tables (p = {ours.p:.2g})"
+        sentences.append(
+            f"Against {learner} bochner has the lower error on {words['error']}, and "
+            f"the lower log loss on {words['log loss']}."
+        )
+    return " ".join(sentences)
 
 
 def overview() -> str:
     """The first page."""
     kept = json.loads(STORE.read_text())
-    ranks = sorted(kept["mean ranks"].items(), key=lambda pair: pair[1])
-    head = HEAD.format(seeds=kept["seeds"], machine=kept["machine"])
-    shown = table(
-        ["data set and error", *LEARNERS, "`bochner` trains in"], rows(LEARNERS)
-    )
-    named = ", ".join(f"{learner} {rank:.1f}" for learner, rank in ranks)
-    text = (
-        "## Ranks\n\nMean rank of the test error over the eight data sets, 1 is "
-        f"best: {named}.\n"
+    head = HEAD.format(
+        n=len(kept["measured"]), machine=kept["machine"], ranks=ranks(kept)
     )
     picture = (
         "![Mean ranks of the learners, with the critical "
         "difference](figures/ranks.png)\n"
     )
-    return "\n".join([head, shown + "\n", text, picture, PAGES])
+    return "\n".join([head + errors(kept) + "\n", picture, PAGES])
 
 
 def readme() -> str:
     """The table of errors of the README, and the sentences on ranks and the machine."""
-    learners = ("bochner", "LightGBM", "LightGBM, tuned")
     kept = json.loads(STORE.read_text())
-    ranks = kept["mean ranks"]
-    shown = table(
-        ["data set and error", *learners, "`bochner` trains in"], rows(learners)
-    )
-    best = min(ranks, key=lambda learner: ranks[learner])
-    mean = ", ".join(f"{learner} {ranks[learner]:.1f}" for learner in learners)
-    means = (
-        f"Mean ranks among {len(ranks)} learners on these data sets: {mean}; "
-        f"{best} has the lowest."
-    )
-    return f"{shown}\n\n{means} Measured on {kept['machine']}.\n"
+    return f"{errors(kept)}\n\n{ranks(kept)} Measured on {kept['machine']}.\n"
 
 
 def table_1() -> str:

@@ -196,7 +196,7 @@ def write_kept(
             {f"{one['date'] or 'date unknown'}, {one['versions']}" for one in own}
         )
         notes.append(f"{machine}: {'; '.join(runs)}.")
-    _replace(
+    write_page(
         title, "\n\n".join([f"`python -m benchmarks {name}`", body(results), *notes])
     )
 
@@ -223,7 +223,7 @@ def write_section(
     """Write the section of a script that keeps no figures; versions of `packages`
     are told beside ours.
     """
-    _replace(
+    write_page(
         title,
         f"`{command}`, {date.today()}. {processor()}; "
         f"{versions(packages)}.\n\n{body.strip()}",
@@ -237,9 +237,14 @@ def page_of(title: str) -> Path:
     )
 
 
-def _replace(title: str, body: str) -> None:
+def titled(title: str, body: str) -> str:
+    """The text of a page, in whose folder pictures are one level higher."""
+    return f"# {title}\n\n{body.replace('](figures/', '](../figures/')}\n"
+
+
+def write_page(title: str, body: str) -> None:
     """Write the page of that title, and print it."""
-    text = f"# {title}\n\n{body.replace('](figures/', '](../figures/')}\n"
+    text = titled(title, body)
     print(text)
     page = page_of(title)
     page.parent.mkdir(exist_ok=True)

@@ -9,11 +9,11 @@ those that can be had.
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from adapters import PEERS, TUNING_SECONDS
-from cells import Cell, Result, grouped, middle, run, spread
 
-from accuracy import REGRESSION, error, prepared
-from overview import keep_peers
+from accuracy import REGRESSION, draw_ranks, error, prepared
+from cells import Cell, Result, grouped, middle, run, spread
 from report import pyplot, save_figure, table, write_section
 
 PROBLEMS = (
@@ -40,7 +40,6 @@ DRAW_NOTHING = ("SVC / SVR", "KernelRidge", "ThunderSVM")
 SEEDS, TUNED_SEEDS = 2, 1
 LIMIT, TUNED_LIMIT = 60, 120
 LONGER = {"mnist": 180}  # a limit for all learners, and one seed
-CRITICAL = 0.05
 
 
 def work(cell: Cell) -> Result:
@@ -109,36 +108,30 @@ def page(results: list[tuple[Cell, Result]]) -> None:
         ]
         parts.append(f"**{name}**\n\n{table(header, lines)}")
     draw_times(groups)
-    ranks = draw_ranks(groups)
-    keep_peers(
+    errors = pd.DataFrame(
         {
-            name: {
-                peer: [
-                    middle(groups[name, peer], "wrong"),
-                    middle(groups[name, peer], "fit"),
-                ]
-                for peer in PEERS
-                if middle(groups.get((name, peer), []), "wrong") is not None
+            peer: {
+                name: middle(groups.get((name, peer), []), "wrong")
+                for name in measured(groups)
             }
-            for name in PROBLEMS
+            for peer in PEERS
         },
-        dict(ranks),
-        SEEDS,
+        dtype=float,
     )
+    ranks = draw_ranks(errors, "peers_ranks.png")
     parts.append(
         "Lower median error of bochner, where both finished: "
         + "; ".join(against(groups))
         + "."
     )
-    if ranks:
-        parts.append(
-            "Mean ranks: "
-            + ", ".join(f"{peer} {rank:.2f}" for peer, rank in ranks)
-            + "."
-        )
+    parts.append(
+        "Mean ranks: "
+        + ", ".join(f"{peer} {rank:.2f}" for peer, rank in ranks.items())
+        + "."
+    )
     parts.append(
         "![Error against time](figures/peers.png)\n\n![Critical "
-        "difference](figures/ranks.png)"
+        "difference](figures/peers_ranks.png)"
     )
     parts.append(
         f"""\
@@ -280,55 +273,6 @@ def draw_times(groups: dict[tuple, list[Result]]) -> None:
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=8, frameon=False)
     save_figure(figure, "peers.png", 90)
-
-
-def draw_ranks(groups: dict[tuple, list[Result]]) -> list[tuple[str, float]]:
-    """Mean ranks of those that finished on most sets, and the critical difference of
-    Nemenyi's test (Demsar, 2006).
-    """
-    from scipy.stats import rankdata, studentized_range
-
-    names = measured(groups)
-    errors = {
-        peer: [middle(groups.get((name, peer), []), "wrong") for name in names]
-        for peer in PEERS
-    }
-    errors = {
-        peer: own
-        for peer, own in errors.items()
-        if sum(one is not None for one in own) > len(names) / 2
-    }
-    names = [name for name in names if all((name, peer) in groups for peer in errors)]
-    errors = {
-        peer: [middle(groups[name, peer], "wrong") for name in names] for peer in errors
-    }
-    if len(errors) < 2:
-        return []
-    matrix = np.array(
-        [[np.inf if one is None else one for one in own] for own in errors.values()]
-    )
-    means = rankdata(matrix, axis=0).mean(axis=1)
-    k, n = matrix.shape
-    critical = (
-        studentized_range.ppf(1 - CRITICAL, k, np.inf)
-        / np.sqrt(2)
-        * np.sqrt(k * (k + 1) / (6 * n))
-    )
-    ranks = sorted(zip(errors, means.tolist(), strict=True), key=lambda pair: pair[1])
-    plt = pyplot()
-    figure, ax = plt.subplots(figsize=(8, 0.35 * k + 1.2), layout="constrained")
-    for i, (peer, rank) in enumerate(ranks):
-        ax.plot(rank, i, "o", color="#D55E00" if peer in OURS else "#0072B2")
-        ax.plot([rank, rank + critical], [i, i], color="0.75", zorder=0)
-    ax.set_yticks(range(k), [peer for peer, _ in ranks])
-    ax.invert_yaxis()
-    ax.set_xlabel(
-        f"Mean rank over {n} data sets; lines: critical difference {critical:.2f} "
-        "(Nemenyi, 5 %)"
-    )
-    ax.spines[["top", "right"]].set_visible(False)
-    save_figure(figure, "ranks.png", 90)
-    return ranks
 
 
 if __name__ == "__main__":
