@@ -4,7 +4,6 @@ fold.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -142,8 +141,8 @@ def _with_some_calibrating(
 
 
 def _cv_of_part(cv: Any, part: TrainingRows) -> Any:
-    """The splitter for a part of the rows, of which it makes no more splits than there
-    are rows or groups; none where it knows only all rows.
+    """The splitter for a part of the rows, or as many folds as usual where it makes
+    more splits than the part has rows or groups; none where it knows only all rows.
     """
     from sklearn.model_selection import PredefinedSplit
 
@@ -153,10 +152,8 @@ def _cv_of_part(cv: Any, part: TrainingRows) -> Any:
         return None
     n_units = part.X.shape[0] if part.groups is None else len(np.unique(part.groups))
     n_splits = getattr(cv, "n_splits", None)
-    if isinstance(n_splits, int) and n_splits > n_units:
-        cv = copy(cv)
-        cv.n_splits = n_units
-    return cv
+    is_too_fine = isinstance(n_splits, int) and n_splits > n_units
+    return min(POLICY.n_folds, n_units) if is_too_fine else cv
 
 
 def _chooses(machine: KernelMachine) -> bool:

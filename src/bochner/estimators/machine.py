@@ -1381,7 +1381,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         is_number = isinstance(factor, Real) and not isinstance(factor, bool)
         if not (is_number and 0 < factor < np.inf):
             raise ValueError(f"factor must be a positive number, got {factor!r}.")
-        other = self._without_sums()
+        self._solve_if_needed()
+        other = copy(self)
+        other._sums = other._first = None
         other.verbose = 0
         if factor != 1:
             other._keep_features(

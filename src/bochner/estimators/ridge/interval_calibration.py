@@ -22,7 +22,7 @@ from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.engines.algebra import product
 from bochner.features import FourierFeatures
-from bochner.features.base import FeatureMap, Rows
+from bochner.features.base import FeatureMap
 from bochner.selection.budget import Budget
 from bochner.selection.choose import choose
 from bochner.selection.lengthscale import choose_kernel
@@ -232,7 +232,7 @@ class ErrorSize:
         """Sizes of shape (n, K) from predicted roots, within their bounds."""
         return np.square(np.clip(roots, *self.bounds))
 
-    def __call__(self, X: Rows) -> Floats:
+    def __call__(self, X: NDArray) -> Floats:
         """Sizes at encoded rows, shape (n, K)."""
         assert self.features.dense is not None
         Z = self.features.dense.rows(X)
