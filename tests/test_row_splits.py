@@ -607,6 +607,7 @@ def test_validation_rows_that_are_fitted_too_are_told():
         )
 
 
+@pytest.mark.slow
 def test_splits_of_a_splitter_with_as_many_splits_as_groups_calibrate():
     """Parts without a fold have fewer groups than it makes splits."""
     rng = np.random.default_rng(0)

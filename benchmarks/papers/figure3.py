@@ -10,8 +10,8 @@ training rows.
 from __future__ import annotations
 
 import numpy as np
-from cells import Cell, Result, grouped, middle, run, spread
 
+from cells import Cell, Result, grouped, middle, run, spread
 from datasets import load
 from report import pyplot, save_figure, table, write_section
 from runner import timed

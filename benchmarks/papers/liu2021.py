@@ -11,9 +11,9 @@ d, 16 d, 32 d for d columns. The lengthscale is the median distance.
 from __future__ import annotations
 
 import numpy as np
-from cells import Cell, Result, grouped, middle, run
 
 from accuracy import REGRESSION, error
+from cells import Cell, Result, grouped, middle, run
 from datasets import load
 from report import table, write_section
 

@@ -12,8 +12,8 @@ bins need far fewer.
 from __future__ import annotations
 
 import numpy as np
-from cells import Cell, Result, grouped, run, spread
 
+from cells import Cell, Result, grouped, run, spread
 from datasets import load
 from report import table, write_section
 from runner import timed
