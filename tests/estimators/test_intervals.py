@@ -108,11 +108,9 @@ def test_rows_that_calibrate_are_new_to_the_centre_of_the_intervals():
     coef = np.linalg.solve(A.T @ A + np.eye(40), A.T @ (standardised[~judge] - mean))
     np.testing.assert_allclose(spread.centre.coef[:, 0], coef, atol=1e-5)
     errors = standardised[judge] - mean - (Z[judge] - Z[~judge].mean(axis=0)) @ coef
-    roots = (
-        spread.features.transform(model.encoder_.encode(X[judge], dtype=np.float64))
-        @ spread.roots.coef
-    )
-    scale = spread.scale(roots + spread.roots.intercept)[:, 0]
+    size = spread.size
+    Z_new = size.features.transform(model.encoder_.encode(X[judge], dtype=np.float64))
+    scale = size.of_roots(Z_new @ size.roots.coef + size.roots.intercept)[:, 0]
     np.testing.assert_allclose(
         spread.scores.values[:, 0], np.sort(errors / scale), atol=1e-4
     )
