@@ -23,7 +23,7 @@ import synthetic
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.scores import expected_calibration_error, judged_event
 from cells import Cell, Result, run
-from datasets import Split, categorised, load
+from datasets import Split, categorised, encoder, load, taken
 from report import (
     PAGE,
     processor,
@@ -138,11 +138,10 @@ def resplit(name: str, data: Split, seed: int) -> Split:
     order = np.random.default_rng(seed).permutation(len(data.y) + len(data.y_test))
     train, test = np.split(order, [len(data.y)])
     y = np.concatenate([data.y, data.y_test])
-    if isinstance(data.X, pd.DataFrame):
-        X = pd.concat([data.X, data.X_test])
-        return Split(X.iloc[train], y[train], X.iloc[test], y[test])
-    X = np.concatenate([data.X, data.X_test])
-    return Split(X[train], y[train], X[test], y[test])
+    both = [data.X, data.X_test]
+    is_frame = isinstance(data.X, pd.DataFrame)
+    X = pd.concat(both) if is_frame else np.concatenate(both)
+    return Split(taken(X, train), y[train], taken(X, test), y[test])
 
 
 def estimator(name: str, **options: Any) -> Any:
@@ -217,11 +216,6 @@ class TunedLightGBM:
         return self.model.predict_proba(X)
 
 
-def taken(X: Any, rows: np.ndarray) -> Any:
-    """Rows of an array or a frame."""
-    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
-
-
 def catboost(name: str, seed: int, rows: Split) -> Any:
     """CatBoost, of that problem."""
     from catboost import CatBoostClassifier, CatBoostRegressor
@@ -260,23 +254,15 @@ def histogram_boosting(name: str, seed: int, rows: Split) -> Any:
 
 def linear(name: str, seed: int, rows: Split) -> Any:
     """Ridge or logistic regression on standardised numbers and one-hot categories."""
-    from sklearn.compose import make_column_transformer
     from sklearn.linear_model import LogisticRegression, RidgeCV
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    encoder = StandardScaler()
-    if isinstance(rows.X, pd.DataFrame):
-        levels = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=20)
-        encoder = make_column_transformer(
-            (levels, texts_of(rows.X)), remainder=StandardScaler()
-        )
     solver = (
         RidgeCV(np.logspace(-3, 3, 7))
         if name in REGRESSION
         else LogisticRegression(max_iter=300)
     )
-    return make_pipeline(encoder, solver)
+    return make_pipeline(encoder(rows.X, sparse=True), solver)
 
 
 def texts_of(X: Any) -> list[str]:

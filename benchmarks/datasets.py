@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn import datasets
+from sklearn.compose import make_column_transformer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 TRAIN_ROWS = {"cpu_act": 6500, "house_16H": 18000, "covtype": 522000}
 
@@ -69,3 +71,21 @@ def categorised(rows: Split) -> Split:
     return Split(
         both.iloc[: len(rows.y)], rows.y, both.iloc[len(rows.y) :], rows.y_test
     )
+
+
+def taken(X: Any, rows: np.ndarray) -> Any:
+    """Rows of an array or a frame."""
+    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
+
+
+def encoder(X: Any, sparse: bool = False) -> Any:
+    """Numbers to unit variance, strings one-hot (categories of fewer than 20 rows
+    together).
+    """
+    if not isinstance(X, pd.DataFrame):
+        return StandardScaler()
+    texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
+    rare = OneHotEncoder(
+        handle_unknown="infrequent_if_exist", min_frequency=20, sparse_output=sparse
+    )
+    return make_column_transformer((rare, texts), remainder=StandardScaler())

@@ -8,13 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from cells import Result
-from datasets import Split, categorised
+from datasets import Split, categorised, encoder, taken
 from runner import timed
 
 TUNING_SECONDS = 15.0
@@ -28,19 +25,6 @@ def standardised(rows: Split) -> Split:
     return Split(
         X, rows.y, encode.transform(rows.X_test).astype(np.float32), rows.y_test
     )
-
-
-def encoder(X: Any) -> Any:
-    """Numbers to unit variance, strings one-hot (categories of fewer than 20 rows
-    together).
-    """
-    if not isinstance(X, pd.DataFrame):
-        return StandardScaler()
-    texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
-    rare = OneHotEncoder(
-        handle_unknown="infrequent_if_exist", min_frequency=20, sparse_output=False
-    )
-    return make_column_transformer((rare, texts), remainder=StandardScaler())
 
 
 def plain(model: Any, rows: Split, regression: bool) -> Fitted:
@@ -244,11 +228,6 @@ def tuned(
         return predicted, result | {"fit": result["fit"] + spent}
 
     return search
-
-
-def taken(X: Any, rows: np.ndarray) -> Any:
-    """Rows of an array or a frame."""
-    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
 
 
 TREES = {

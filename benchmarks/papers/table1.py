@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from adapters import encoder, taken
 from sklearn.datasets import fetch_kddcup99
 
 from accuracy import arrays, prepared
 from cells import Cell, Result, grouped, middle, run, spread
-from datasets import Split, split
+from datasets import Split, encoder, split, taken
 from report import table, write_section
 from runner import timed
 
