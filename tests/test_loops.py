@@ -41,8 +41,6 @@ ENDS = {
     "engines/local.py shards": [HALVED],
     "engines/prefetch.py in_turn": [INPUT],
     "engines/prefetch.py prefetched": [INPUT],
-    "estimators/loss_problem.py LossProblem._trials": [COUNT],
-    "estimators/loss_problem.py LossProblem.search": [COUNT, COUNT],
     "features/grids.py Table.number": [INPUT],
     "features/metric.py without_metrics": [INNER],
     "markup.py cut_all": [

@@ -75,16 +75,6 @@ def squares(n, noisy, seed=0):
 
 
 @pytest.mark.slow
-def test_sweeps_end_soon_where_another_loss_gains_nothing(policy):
-    """Two sweeps tell, with enough rows held out."""
-    policy(fewest_looked=200)
-    X, y, _ = squares(2000, noisy=False)
-    model = KernelMachineClassifier(features="binning", random_state=0).fit(X, y)
-    assert model.loss_ == "squared"
-    assert model.loss_reason_.startswith("at first sight the log loss is")
-
-
-@pytest.mark.slow
 def test_sweeps_find_the_odds():
     X, y, _ = squares(4000, noisy=True)
     model = KernelMachineClassifier(
@@ -215,7 +205,7 @@ class TestAuto:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("n_classes", [2, 4])
-    def test_stack(self, n_classes, tmp_path):
+    def test_logistic_where_it_is_clearly_better(self, n_classes, tmp_path):
         """Numbers of nine values, each with an effect of its own on the odds, and a
         chessboard of two columns.
         """
@@ -225,7 +215,7 @@ class TestAuto:
         odds = effects[np.arange(8), X].sum(axis=1)
         odds[:, 0] += 6 * ((X[:, 0] + X[:, 1]) % 2)
         y = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
-        # Integers would be taken for codes; of other rows the stack may be logistic
+        # Integers would be taken for codes
         X, n = X + 0.5, 3000
         given = {
             "features": "binning",
@@ -241,35 +231,20 @@ class TestAuto:
             loss: log_loss(y[n:], model.predict_proba(X[n:]))
             for loss, model in models.items()
         }
-        assert losses["auto"] < 0.96 * losses["squared"]
+        assert losses["auto"] < 0.98 * losses["squared"]
         assert models["auto"].score(X[n:], y[n:]) > models["squared"].score(
             X[n:], y[n:]
         )
-        stacked = models["auto"]
-        assert stacked.loss_ == "stacked"
-        Z = stacked.features_.transform(stacked.encoder_.transform(X[:50]))
-        scores = Z @ stacked.feature_weights_ + stacked.intercept_
-        f, g = np.split(
-            np.hstack([-scores, scores])[:, [0, 2, 1, 3]] / 2
-            if n_classes == 2
-            else scores,
-            2,
-            axis=1,
-        )
-        f = np.clip(f, -2, 2)
-        a, b, c = stacked.stack_
-        h = a * f + b * f**3 + c * g
-        expected = h[:, 1] - h[:, 0] if n_classes == 2 else h
-        np.testing.assert_allclose(
-            stacked.decision_function(X[:50]), expected, rtol=0, atol=1e-4
-        )
-        save(stacked, tmp_path / "model.safetensors")
+        model = models["auto"]
+        assert model.loss_ == "logistic"
+        assert "squared loss" in model.loss_reason_
+        save(model, tmp_path / "model.safetensors")
         again = load(tmp_path / "model.safetensors")
-        np.testing.assert_array_equal(again.predict_proba(X), stacked.predict_proba(X))
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
         again.refit(X[:n], y[:n])
-        assert (
-            np.abs(again.predict_proba(X) - stacked.predict_proba(X)).mean() < 0.005
-        )  # by other steps to the same end
+        np.testing.assert_allclose(
+            again.predict_proba(X), model.predict_proba(X), atol=1e-6
+        )
 
     @pytest.mark.slow
     def test_squared_where_alpha_is_given(self):

@@ -118,7 +118,7 @@ def test_all_rows_count_and_not_the_sample_alone(kind):
         log_loss(labels, one.predict_proba(frame(new)))
         for one in (model, squared, sample)
     ]
-    assert model.loss_ in ("stacked", "logistic")
+    assert model.loss_ == "logistic"
     # Of few Fourier features the squared loss may be as good as the one asked for
     assert losses[0] < (losses[2] if asked else min(losses[1:]))
 

@@ -166,26 +166,6 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
     return np.array([np.exp(minimum.x), 0.0])
 
 
-def fit_stack(squared: HeldOutPredictions, logistic: HeldOutPredictions) -> Floats:
-    """Fit p = softmax(a f + b f^3 + c g), f and g scores of the same rows by two
-    losses, by maximum likelihood.
-
-    Parameters
-    ----------
-    squared, logistic : HeldOutPredictions
-        By models that have not seen the rows.
-
-    Returns
-    -------
-    array of shape (3,)
-        a, b and c, none negative: 0 where a loss adds nothing.
-    """
-    scores, targets, weight = by_class(squared)
-    f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
-    basis = np.stack([f, f**3, per_class(logistic.predicted)])
-    return _most_likely(basis, targets, weight, [1.0, 0.3, 0.5], [(0.0, 50.0)] * 3)
-
-
 def _most_likely(
     basis: NDArray,
     targets: NDArray,
@@ -205,18 +185,6 @@ def _most_likely(
         return float(-(target * log_p * share).sum()), gradient
 
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-
-
-def stacked_scores(both: NDArray, stack: NDArray) -> Floats:
-    """Log-odds scores, shape (n, K), of the scores by both losses side by side,
-    shape (n, 2K); see `fit_stack`.
-    """
-    K = both.shape[1] // 2
-    squared = both[:, :K].astype(np.float64)
-    logistic = both[:, K:].astype(np.float64)
-    unit = 2 if K == 1 else 1  # one score of two classes is the difference of theirs
-    f = np.clip(squared / unit, -LARGEST_SCORE, LARGEST_SCORE)
-    return unit * (stack[0] * f + stack[1] * f**3) + stack[2] * logistic
 
 
 def _doubted(targets: NDArray, weight: NDArray) -> Floats:

@@ -18,15 +18,7 @@ from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.class_probabilities import (
-    curve_of,
-    per_class,
-    probabilities,
-    set_thresholds_of,
-    stacked_scores,
-)
-from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
-from bochner.estimators.other_losses import (
+from bochner.estimators.class_losses import (
     ClassFit,
     as_squared,
     fit_classes,
@@ -34,11 +26,17 @@ from bochner.estimators.other_losses import (
     fit_classes_in_passes,
     go_on_in_passes,
     largest_score,
-    side_by_side,
-    stored_problem,
 )
+from bochner.estimators.class_probabilities import (
+    curve_of,
+    per_class,
+    probabilities,
+    set_thresholds_of,
+)
+from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
-from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
+from bochner.estimators.ridge.ridge_problem import stored_problem
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
@@ -117,10 +115,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         bins, or else Newton's method; with alpha="auto" bins of the single columns are
         part of their features. "auto" is
         "squared" if `alpha` is given, with fewer than 1,000 rows, or beyond 200 million
-        rows times classes times grids. Otherwise it may also be a stack of the scores
-        by the squared and the logistic loss, if this has a clearly lower log loss on
-        validation rows, or a linear model by the logistic loss, if its log loss is as
-        low.
+        rows times classes times grids. Otherwise bins alone and linear models have the
+        logistic loss if its log loss on validation rows is clearly lower.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses
         conjugate gradients on features that are stored in memory if they fit. "auto" is
@@ -219,19 +215,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         The ridge penalties tried, ascending.
     alpha_scores_ : array of shape (A,), or None if alpha was given or learned
         Criterion of each: mean squared error, summed over the classes.
-    loss_ : {"squared", "logistic", "squared_hinge", "stacked"}
+    loss_ : {"squared", "logistic", "squared_hinge"}
     loss_reason_ : str
         Why this loss was used, in words.
     n_steps_ : int or None
         Number of sweeps over the grids of bins, or of Newton steps; None if the loss
         needs none.
     feature_weights_ : array of shape (D, K), (D, 1) for two classes
-        If `loss_` is "stacked", of shape (D, 2K) or (D, 2): by the squared loss, and
-        then by the logistic one.
-    intercept_ : array of shape (K,) or (1,), twice as long if `loss_` is "stacked"
-    stack_ : array of shape (3,) or None
-        a, b and c of the scores a f + b f^3 + c g, with f and g those by the squared
-        and by the logistic loss.
+    intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
         a and b of p = softmax(a f + b f^3), with f the scores of the classes; for two
         classes f is -s / 2 and s / 2, with s the score.
@@ -318,7 +309,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     curve_: NDArray | None = solved()
     set_thresholds_: NDArray | None = solved()
     n_steps_: int | None = solved()
-    stack_: NDArray | None = solved()
 
     def __init__(
         self,
@@ -745,7 +735,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.n_steps_ = loss_fit.n_steps
         self._start = loss_fit.start
         self.feature_weights_ = loss_fit.coef
-        self.stack_ = loss_fit.stack
 
     def _solve_other_rows(self, rows: TrainingRows) -> None:
         self.class_count_ = np.zeros(len(self.classes_))
@@ -754,28 +743,27 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         seed = self._seed()
         features = self.features_
         alpha = self._start.alpha
-        inner = features.but_last() if self._start.linear else features
+        has_single_columns = self._start.has_single_columns
+        inner = features.but_last() if has_single_columns else features
         design, problem, solution = self._solve_again(source, seed, inner, alpha)
+        coef, intercept = solution.coef, solution.intercept
         if self.loss_ != "squared":
             ridge = stored_problem(design, solution, problem).ridge
-            if self._start.linear:
+            if has_single_columns:
                 part = seeded(features.parts[-1], seed).draw(features.n_features_in_)
                 ridge = ridge.beside(part, float(features.scales[-1] ** 2))
             chosen = self.loss_, self.alpha_, self.n_steps_ or 0, self._start
-            class_fit = fit_classes_again(ridge, solution, *chosen)
+            class_fit = fit_classes_again(ridge, *chosen)
             self._keep_features(ridge.design.features)
-            solution = side_by_side(solution, class_fit, self.loss_ == "stacked")
-        self.feature_weights_ = solution.coef
-        self.intercept_ = solution.intercept
+            coef, intercept = class_fit.coef, class_fit.intercept
+        self.feature_weights_ = coef
+        self.intercept_ = intercept
 
     def _go_on(self, design: Design, problem: RidgeProblem) -> None:
         if self.loss_ == "squared":
             super()._go_on(design, problem)
             return
-        K = len(self.intercept_) // (1 + (self.loss_ == "stacked"))
-        features = self.features_
-        begun = self.feature_weights_[:, -K:].T, self.intercept_[-K:]
-        inner = features.but_last() if self._start.linear else features
+        begun = self.feature_weights_.T, self.intercept_
         most = (
             2 * POLICY.most_passes
             if given_alphas(self.alpha) is None
@@ -783,40 +771,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         )
         alpha = self.alpha_
         if given_alphas(self.alpha) is None:
-            alpha = self._start.penalty_in_passes(alpha, features)
+            alpha = self._start.penalty_in_passes(alpha, self.features_)
         pass_arguments = design.source.gathered, self.loss_, alpha, begun, problem, most
         coef, intercept = go_on_in_passes(design, *pass_arguments)
-        if self.loss_ == "stacked":
-            squared = replace(problem, alpha=self._start.alpha)
-            start = self.feature_weights_[: inner.n_features_out, :K]
-            solution = solve(
-                self.solver_,
-                design.of(design.source, inner, True),
-                squared,
-                start=start,
-            )
-            self.n_iter_ = solution.n_iter
-            self.residual_ = solution.residual
-            both = side_by_side(
-                solution,
-                as_squared(solution)._replace(coef=coef, intercept=intercept),
-                True,
-            )
-            coef = both.coef
-            intercept = both.intercept
         self.feature_weights_ = coef
         self.intercept_ = intercept
-
-    def _scores(
-        self,
-        X: Any,
-        n_jobs: int | None = None,
-        function: Any = None,
-        features: FeatureMap | None = None,
-    ) -> NDArray[np.float64]:
-        scores = super()._scores(X, n_jobs, function, features)
-        stack = getattr(self, "stack_", None)
-        return scores if stack is None else stacked_scores(scores, stack)
 
     @rowwise()
     def decision_function(

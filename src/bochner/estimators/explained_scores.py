@@ -61,22 +61,17 @@ def explained_function(model: Any) -> ExplainedFunction:
     """The predictions of a regressor, or the log-odds of a classifier as far as they
     are linear.
 
-    A link makes log-odds of scores: a f + b f^3 of those by the squared loss, c g of
-    those by the logistic loss, and the sum for a stack of both. Its linear part, with
-    its slope at zero, is additive in the features; the rest, which makes the model
-    surer of what is far from zero, is a function of the same scores and is left out.
+    A link makes log-odds of scores: a f + b f^3 of those by the squared loss, a f of
+    those by another. Its linear part, with its slope at zero, is additive in the
+    features; the rest, which makes the model surer of what is far from zero, is a
+    function of the same scores and is left out.
     The logarithm of the mean takes the place of the prediction with loss="poisson".
     """
     coef = np.asarray(model.feature_weights_, np.float64)
     intercept = np.asarray(model.intercept_, np.float64)
     if is_classifier(model):
         slope = float(model.link_[0])
-        stack = getattr(model, "stack_", None)
         classes = model.classes_
-        if stack is not None:
-            K = len(intercept) // 2
-            coef = stack[0] * coef[:, :K] + stack[2] * coef[:, K:]
-            intercept = stack[0] * intercept[:K] + stack[2] * intercept[K:]
         several = len(intercept) > 1
         names = tuple(map(str, classes if several else classes[-1:]))
         return ExplainedFunction(

@@ -393,7 +393,7 @@ class Interpretable(BaseKernelEstimator):
         -------
         Explanation
             For classes of log-odds, the first-order part of the link of the scores:
-            without a stack of two losses ``link_[0]`` times `decision_function`.
+            ``link_[0]`` times `decision_function`.
 
         Raises
         ------

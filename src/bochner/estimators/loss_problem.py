@@ -4,11 +4,11 @@ held out say of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,18 +37,15 @@ from bochner.solvers.newton import (
 from bochner.solvers.sweeps import RATE, Grids, has_grids_alone, minimise_by_sweeps
 
 AIM = 1.02  # times a loss: what trials of another penalty must come down to
-IsHopeless: TypeAlias = Callable[[NDArray], bool]
 
 
 class WarmStart(NamedTuple):
-    """Where to begin: "ridge" or "prior"; the point on all rows, and then that without
-    each set held out.
+    """Where to begin: the point on all rows, and then that without each set held out.
 
-    Where steps from there have led to the points, their number; the point on all rows
-    is then the mean of the others.
+    Where steps have led to the points, their number; the point on all rows is then the
+    mean of the others.
     """
 
-    name: str
     points: list[Point]
     n_steps: int = 0
 
@@ -63,7 +60,6 @@ class LossFit(NamedTuple):
     loss : Loss
     alpha : float
         The ridge penalty.
-    start : {"ridge", "prior"}
     n_steps : int
         Sweeps, or steps of Newton's method.
     held_out_predictions : HeldOutPredictions or None
@@ -77,7 +73,6 @@ class LossFit(NamedTuple):
     intercept: NDArray
     loss: Loss
     alpha: float
-    start: str
     n_steps: int
     held_out_predictions: HeldOutPredictions | None
     fitted: list[tuple[NDArray, NDArray]]
@@ -88,8 +83,7 @@ class LossTrial(NamedTuple):
     """A start and a ridge penalty, the steps that were best for the rows held out,
     their loss and fitted values.
 
-    Where the steps ended is a start for another penalty, and for all rows. It was given
-    up where the first few steps told that it is hopeless.
+    Where the steps ended is a start for another penalty.
     """
 
     start: WarmStart
@@ -98,7 +92,6 @@ class LossTrial(NamedTuple):
     loss: float
     fitted: list[NDArray]
     end: WarmStart
-    given_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,8 +179,7 @@ class LossProblem:
             whole, np.ravel(slope) * fitted.intercept
         ) + np.broadcast_to(origin, K)
         return WarmStart(
-            "ridge",
-            [(whole, offset), *((widened(coef), offset) for coef in without or [])],
+            [(whole, offset), *((widened(coef), offset) for coef in without or [])]
         )
 
     def at_prior(self) -> WarmStart:
@@ -200,52 +192,64 @@ class LossProblem:
             y, axis=0, weights=np.concatenate([block.weight for block in ridge.blocks])
         )
         point = np.zeros((len(mean), int(ridge.edges[-1]))), self.loss.scores_of(mean)
-        return WarmStart("prior", [point] * (1 + len(self.folds)))
+        return WarmStart([point] * (1 + len(self.folds)))
 
     def fit(
-        self,
-        start: WarmStart,
-        alphas: Sequence[float],
-        n_steps: int | None = None,
-        validated: bool = False,
+        self, start: WarmStart, alpha: float, n_steps: int | None = None
     ) -> LossFit:
-        """Minimise the loss.
+        """Minimise the loss on all rows.
 
         Parameters
         ----------
         start : WarmStart
-        alphas : sequence of float
-            Ridge penalties to try, twice what they add to the loss times the squares of
-            the coefficients.
+        alpha : float
+            Ridge penalty, twice what it adds to the loss times the squares of the
+            coefficients.
         n_steps : int, optional
-            Steps that served an earlier fit of the same model.
-        validated : bool, default=False
-            Whether fitted values of rows that are held out are wanted in any case.
+            Steps that served an earlier fit; by default the most, as to a tolerance.
         """
         ridge = self.ridge
-        alpha = alphas[0]
-        predictions = None
-        unseen = None
-        if self.folds and n_steps is None and (validated or not self.tol):
-            trial = min(self._trials(start, alphas), key=lambda trial: trial.loss)
-            start, alpha, n_steps = trial[:3]
-            predictions = self.predictions(trial.fitted)
-            unseen = self.unseen(trial.end)
         if self.tol or n_steps is None:
             n_steps = self.most_steps
         problem = self._problem(start.points[0], alpha)
         solution = self._minimise(problem, n_steps)
-        coef = solution.coef.T.astype(ridge.design.dtype)
-        intercept = ridge.uncentred(solution.coef, solution.offset)
-        fitted = [(rows.Y, rows.F) for rows in problem.rows]
-        way = self.loss, alpha, start.name, solution.n_steps
         return LossFit(
-            np.ascontiguousarray(coef), intercept, *way, predictions, fitted, unseen
+            np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype)),
+            ridge.uncentred(solution.coef, solution.offset),
+            self.loss,
+            alpha,
+            solution.n_steps,
+            None,
+            [(rows.Y, rows.F) for rows in problem.rows],
         )
 
-    def fit_after(self, trial: LossTrial) -> LossFit:
-        """Minimise the loss on all rows from the prior: in as many sweeps as a trial on
-        fewer rows took, or a few more steps of Newton's method.
+    def fit_given(self, start: WarmStart, alphas: NDArray) -> LossFit:
+        """Minimise the loss with that of some ridge penalties which is best for the
+        rows held out; each is tried that there is time for.
+        """
+        if not self.folds:
+            return self.fit(start, float(alphas[0]))
+        trials = list[LossTrial]()
+        whole = self.budget.first_of(2)
+        for k, alpha in enumerate(alphas):
+            if not trials or not whole.is_over:
+                part = replace(self, budget=whole.first_of(len(alphas) - k))
+                trials.append(part.trial(start, float(alpha)))
+        best = min(trials, key=lambda trial: trial.loss)
+        return self._with_held_out(self.fit(start, best.alpha, best.n_steps), best)
+
+    def fit_searched(self, start: WarmStart, alpha: float) -> LossFit:
+        """Minimise the loss with the best ridge penalty for the rows held out, looked
+        for from one on.
+        """
+        if not self.folds:
+            return self.fit(start, alpha)
+        part = replace(self, budget=self.budget.first_of(2))
+        return self.fit_after(part.search(part.trial(start, alpha)), start)
+
+    def fit_after(self, trial: LossTrial, start: WarmStart) -> LossFit:
+        """Minimise the loss on all rows: in as many sweeps as a trial on fewer rows
+        took, or a few more steps of Newton's method.
 
         These are the steps that a refit of the model takes, so that a refit to equal
         rows gives an equal model.
@@ -255,23 +259,21 @@ class LossProblem:
             # Steps before the trial began count too, and those that all rows need more
             n_steps = min(trial.start.n_steps + n_steps, POLICY.newton_steps)
             n_steps += POLICY.resumed_steps
-        loss_fit = self.fit(self.at_prior(), (trial.alpha,), n_steps)
-        predictions = self.predictions(trial.fitted)
-        unseen = self.unseen(trial.end)
-        return loss_fit._replace(held_out_predictions=predictions, unseen=unseen)
+        return self._with_held_out(self.fit(start, trial.alpha, n_steps), trial)
 
-    def first_trial(
-        self, unit: float, is_hopeless: IsHopeless | None = None
-    ) -> LossTrial:
+    def _with_held_out(self, loss_fit: LossFit, trial: LossTrial) -> LossFit:
+        """A fit with what its trial told of the rows held out."""
+        return loss_fit._replace(
+            held_out_predictions=self.predictions(trial.fitted),
+            unseen=self.unseen(trial.end),
+        )
+
+    def first_trial(self, unit: float, aim: float = np.inf) -> LossTrial:
         """The trial from the prior with the ridge penalty that a search begins with."""
-        alpha = unit * POLICY.penalty_step**self._first_power
-        return self.trial(self.at_prior(), alpha, is_hopeless)
+        power = POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
+        return self.trial(self.at_prior(), unit * POLICY.penalty_step**power, aim)
 
-    @property
-    def _first_power(self) -> int:
-        return POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
-
-    def search(self, first_trial: LossTrial, unit: float) -> LossTrial:
+    def search(self, first_trial: LossTrial) -> LossTrial:
         """The trial with the best ridge penalty for the rows held out.
 
         A smaller penalty than that of the first trial must be clearly better. A larger
@@ -280,36 +282,33 @@ class LossProblem:
         which the number regularises, begin anew. Of very many entries one penalty is
         tried.
         """
-        step = POLICY.penalty_step
-        first = power = self._first_power
-        tried = {power: first_trial}
-        too_many = self.sweeps and self.n_entries > POLICY.most_searched
-        if first_trial.given_up or too_many:
+        if self.sweeps and self.n_entries > POLICY.most_searched:
             return first_trial
 
-        def next_to(power: int, way: int) -> LossTrial:
-            begun = first_trial.start if self.sweeps else tried[power].end
-            alpha = unit * step ** (power + way)
-            tried[power + way] = self.trial(begun, alpha, aim=AIM * tried[power].loss)
-            return tried[power + way]
+        def tried(trial: LossTrial, factor: float) -> LossTrial:
+            begun = first_trial.start if self.sweeps else trial.end
+            return self.trial(begun, trial.alpha * factor, AIM * trial.loss)
 
-        def may(power: int) -> bool:
-            return abs(power) < POLICY.farthest_penalty and not self.budget.is_over
-
-        def may_grow(power: int) -> bool:
-            larger = next_to(power, 1)
+        def is_better(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
+            if not is_larger:
+                return self.is_clearly_better(other, best)
             if self.sweeps:
-                return not self.is_clearly_better(tried[power], larger)
-            return larger.loss < (1 - POLICY.worthwhile) * tried[power].loss
+                return not self.is_clearly_better(best, other)
+            return other.loss < (1 - POLICY.worthwhile) * best.loss
 
-        while may(power) and may_grow(power):
-            power += 1
-        if power == first:
-            while may(power) and self.is_clearly_better(
-                next_to(power, -1), tried[power]
-            ):
-                power -= 1
-        return tried[power]
+        best = first_trial
+        for is_larger in (True, False):
+            factor = POLICY.penalty_step if is_larger else 1 / POLICY.penalty_step
+            for _ in range(POLICY.farthest_penalty):
+                if self.budget.is_over:
+                    return best
+                other = tried(best, factor)
+                if not is_better(other, best, is_larger):
+                    break
+                best = other
+            if best is not first_trial:
+                break
+        return best
 
     def is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
         """Whether the loss of the rows held out is less by half a standard error."""
@@ -351,66 +350,29 @@ class LossProblem:
             predicted, y[rows], validating, left_out, source.group
         )
 
-    def unseen(
-        self, end: WarmStart, beside: WarmStart | None = None
-    ) -> UnseenRows | None:
-        """The rows held out, with the points without them as functions; side by side
-        with those of another start.
-        """
+    def unseen(self, end: WarmStart) -> UnseenRows | None:
+        """The rows held out, with the points without them as functions."""
         ridge = self.ridge
-        functions = list[LinearPredictor]()
-        for k in range(len(self.folds)):
-            points = [
-                start.points[1 + k] for start in (beside, end) if start is not None
-            ]
-            coef = np.concatenate([coef for coef, _ in points]).T.astype(
-                ridge.design.dtype
+        functions = [
+            LinearPredictor(
+                np.ascontiguousarray(coef.T.astype(ridge.design.dtype)),
+                ridge.uncentred(coef, offset),
             )
-            intercept = np.concatenate([ridge.uncentred(*point) for point in points])
-            functions.append(LinearPredictor(np.ascontiguousarray(coef), intercept))
-        return UnseenRows.of_sets(
-            ridge.design,
-            self.folds,
-            functions,
-            np.concatenate([b.y for b in ridge.blocks]),
-        )
-
-    def _trials(self, start: WarmStart, alphas: Sequence[float]) -> list[LossTrial]:
-        """One of each ridge penalty, as far as there is time, and of larger ones
-        while that is worthwhile.
-        """
-        trials = list[LossTrial]()
-        whole = replace(self, budget=self.budget.first_of(2))
-        for k, alpha in enumerate(alphas):
-            if not trials or not whole.budget.is_over:
-                trials.append(
-                    replace(whole, budget=whole.budget.first_of(len(alphas) - k)).trial(
-                        start, alpha
-                    )
-                )
-        if len(alphas) == 1 or self.tol:  # as given
-            return trials
-        while len(trials) < POLICY.most_penalties and not whole.budget.is_over:
-            larger = whole.trial(start, trials[-1].alpha * alphas[-1] / alphas[-2])
-            if larger.loss >= (1 - POLICY.worthwhile) * min(
-                trial.loss for trial in trials
-            ):
-                break
-            trials.append(larger)
-        return trials
+            for coef, offset in end.points[1:]
+        ]
+        y = np.concatenate([block.y for block in ridge.blocks])
+        return UnseenRows.of_sets(ridge.design, self.folds, functions, y)
 
     def trial(
         self,
         start: WarmStart,
         alpha: float,
-        is_hopeless: IsHopeless | None = None,
         aim: float = np.inf,
     ) -> LossTrial:
         """Fit without the rows of each set, and find the steps, none perhaps, that
         are best for them.
 
-        With a single set the trial ends where fitted values are hopeless after the
-        first few steps, or where sweeps will not come down to the loss `aim`.
+        With a single set sweeps end where they will not come down to the loss `aim`.
         """
         traces = list[_Trace]()
         ends = list[Point]()
@@ -419,11 +381,8 @@ class LossProblem:
         ):
             problem = self._problem(point, alpha, fold)
             fold_budget = self.budget.first_of(len(self.folds) - k)
-            if len(self.folds) == 1:
-                own_aim = aim if self.sweeps else np.inf
-                traces.append(_Trace(problem, self, fold, is_hopeless, own_aim))
-            else:
-                traces.append(_Trace(problem, self, fold))
+            is_aimed = len(self.folds) == 1 and self.sweeps
+            traces.append(_Trace(problem, self, fold, aim if is_aimed else np.inf))
             solution = replace(self, budget=fold_budget)._minimise(
                 problem, self.most_steps, traces[-1]
             )
@@ -440,13 +399,9 @@ class LossProblem:
         fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
         coefs, offsets = zip(*ends, strict=True)
         whole = np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0)
-        end = WarmStart(
-            start.name,
-            [whole, *ends],
-            min(start.n_steps + length - 1, self.most_steps),
-        )
-        given_up = any(trace.given_up for trace in traces)
-        return LossTrial(start, alpha, best, float(mean[best]), fitted, end, given_up)
+        n_steps = min(start.n_steps + length - 1, self.most_steps)
+        end = WarmStart([whole, *ends], n_steps)
+        return LossTrial(start, alpha, best, float(mean[best]), fitted, end)
 
     def _problem(
         self, point: Point, alpha: float, fold: Fold | None = None
@@ -499,8 +454,6 @@ class _Trace:
         Before the first step.
     of : LossProblem
     fold : Fold
-    is_hopeless : callable (fitted values of shape (K, m)) -> bool, optional
-        Asked once, after the first few steps.
     aim : float, optional
         The loss to come down to.
     """
@@ -510,12 +463,9 @@ class _Trace:
         problem: Reweighted,
         of: LossProblem,
         fold: Fold,
-        is_hopeless: IsHopeless | None = None,
         aim: float = np.inf,
     ) -> None:
-        self.is_hopeless = is_hopeless
         self.aim = aim
-        self.given_up = False
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
         self.masks = [fold.held_out[a:b] for a, b in pairwise(edges)]
         self.weight = of.ridge.design.source.validation_weights[fold.held_out]
@@ -538,10 +488,6 @@ class _Trace:
         )
         self.fitted.append(F)
         self.losses.append(average(problem.loss.value(Y, F), self.weight))
-        if n_steps == POLICY.looked_steps and self.is_hopeless is not None:
-            self.given_up = self.is_hopeless(F)
-            if self.given_up:
-                return True
         if n_steps > 1:
             # Losses fall by less and less: those to come lie above the line through the
             # last two.

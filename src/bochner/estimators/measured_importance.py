@@ -16,7 +16,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.columns import column_names
 from bochner.design.design import Design
 from bochner.engines.progress import progress
-from bochner.estimators.class_probabilities import log_loss_of_rows, stacked_scores
+from bochner.estimators.class_probabilities import log_loss_of_rows
 from bochner.estimators.incremental import SolvedAttribute
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.explanations.importance import Importance, growths
@@ -204,13 +204,7 @@ def _evaluated(
         )
         return sample, lambda Z, numbers: scores_at(model, Z), TRAINED
     held_out = unseen.sample(size, seed)
-    stack = getattr(model, "stack_", None)
-
-    def scores(Z: Rows, numbers: Indices) -> Floats:
-        unseen_scores = held_out.scores(Z, numbers)
-        return unseen_scores if stack is None else stacked_scores(unseen_scores, stack)
-
-    return held_out.source, scores, held_out.name
+    return held_out.source, held_out.scores, held_out.name
 
 
 def _n_timely(
@@ -263,11 +257,9 @@ def scores_at(model: Any, Z: Rows) -> Floats:
     scores of classes.
     """
     source = ArraySource(Z, np.empty((Z.shape[0], 0)))
-    scores = Design(source, model.features_, model.feature_weights_.dtype).predict(
+    return Design(source, model.features_, model.feature_weights_.dtype).predict(
         model.feature_weights_, model.intercept_
     )
-    stack = getattr(model, "stack_", None)
-    return scores if stack is None else stacked_scores(scores, stack)
 
 
 def input_names(model: Any) -> tuple[str, ...]:

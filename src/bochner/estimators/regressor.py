@@ -27,7 +27,7 @@ from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
 from bochner.estimators.extrapolation import PredictionBounds
 from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
-from bochner.estimators.other_losses import fit_numbers, fit_numbers_again
+from bochner.estimators.number_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
 from bochner.estimators.posterior import Posterior, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas

@@ -58,7 +58,7 @@ CLASSES: Registry = {
         "bochner.unsupervised.clustering": ["KernelKMeans", "SpectralClustering"],
         "bochner.selection.report": ["Report", "Candidate", "RowsCurve"],
         "bochner.explanations.importance": ["Importance"],
-        "bochner.estimators.other_losses": ["Start"],
+        "bochner.estimators.class_losses": ["Start"],
         "bochner.solvers.losses": ["Huber", "Quantile", "Poisson"],
         "bochner.kernels.radial": [
             "Gaussian",

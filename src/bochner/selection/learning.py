@@ -42,7 +42,6 @@ from bochner.selection.sizes import (
     SizedMetric,
     search_size,
     with_linear_map,
-    without_weak_columns,
 )
 
 # Standard errors behind a linear model of sparse columns, from which neither bins nor
@@ -159,8 +158,6 @@ def learn_metrics(
     problem = race.problem
     tasks = metric_tasks(race.problem, sample, common_unit)
     metrics = dict(zip(tasks, in_threads(learn, list(tasks.values())), strict=True))
-    if "fourier" in metrics and common_unit is None:
-        metrics["fourier"] = without_weak_columns(race, metrics["fourier"])
     learned_metrics = LearnedMetrics(metrics, common_unit=common_unit)
     if "bins" not in metrics:
         return learned_metrics

@@ -174,9 +174,6 @@ class Policy:
     # Of conjugate gradients in each of them, where rows held out tell how many there
     # are
     newton_iterations: int = 4
-    number_shares: Numbers = (0.3, 3.0, 30.0)  # of the ridge penalty, for numbers
-    # Of another loss for numbers: larger ones are tried while that is worthwhile
-    most_penalties: int = 6
     # Rows, without which the squared loss is not compared with another
     fewest_compared: int = 1_000
     # Sweeps over the grids of another loss than the squared one, at the most
@@ -186,10 +183,6 @@ class Policy:
     searched_grids: int = 128  # by which the ridge penalty of sweeps is found
     # Entries of bins for all outputs, beyond which sweeps try one penalty
     most_searched: int = 1 << 28
-    # Steps of another loss, after which it is given up unless it gains
-    looked_steps: int = 2
-    # Rows held out, which tell whether it does
-    fewest_looked: int = 2_000
     newton_patience: int = 2  # steps without a worthwhile gain
     # Standard errors of more errors, from which another loss is not taken
     clearly_worse: float = 2.0
@@ -232,8 +225,6 @@ class Policy:
     size_step: float = 0.5  # the last one of the search of few rows, in powers of 2
 
     # Fourier features.
-    # Shares of a metric, up to which columns that count least are left out of it
-    weak_shares: Numbers = (0.05, 0.2)
     screened_rows: int = 50_000  # on which they are compared
     trial_features: int = 256  # of a trial; an eighth of the final ones at most
     octaves: float = 4.0  # how far a lengthscale is looked for

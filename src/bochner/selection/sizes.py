@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bochner.data.table_input import as_dense
-from bochner.features import BinningFeatures, FourierFeatures
-from bochner.features.metric import Metric, MetricFeatures, with_relevance
-from bochner.kernels import Gaussian, Laplacian
+from bochner.features import BinningFeatures
+from bochner.features.metric import MetricFeatures
+from bochner.kernels import Laplacian
 from bochner.selection.budget import choose_n_components, within_limit
-from bochner.selection.comparison import Maps, Race
+from bochner.selection.comparison import Maps
 from bochner.selection.metric_learning import (
     LearnedMetric,
     LearningRows,
@@ -111,45 +110,6 @@ def search_size(
     return SizedMetric(
         learned, best, final, validator.average(final.losses), seconds, sizes, share
     )
-
-
-def without_weak_columns(race: Race, learned: LearnedMetric) -> LearnedMetric:
-    """The metric for Fourier features without the columns that count least in it, where
-    that lowers the validation loss of a trial.
-
-    The scale of a column that says nothing falls and falls, but reaches zero never.
-    """
-    problem = race.problem
-    metric = learned.metric
-    other_kernel = problem.space.kernel not in ("auto", "gaussian")
-    is_plain = not (metric.linear_.size or problem.sparse or other_kernel)
-    if not is_plain or not problem.has_time:
-        return learned
-    kernel = Gaussian(float(np.exp(-learned.sizes[0])))
-    relevance = np.bincount(problem.column_groups, metric.relevance_)
-    order = np.argsort(relevance)
-    rows = race.screened.subsample(POLICY.compared_rows)
-
-    def loss(metric: Metric) -> float:
-        waves = FourierFeatures(
-            kernel, n_trial_features(problem), random_state=problem.seed + 1
-        )
-        features = MetricFeatures(metric, waves).draw(problem.n_columns)
-        shares = np.array(POLICY.shares)
-        return rows.average(rows.solve(features, shares, problem.alphas).losses)
-
-    metrics = [metric]
-    for share in POLICY.weak_shares:
-        weak = order[np.cumsum(relevance[order]) <= share]
-        is_kept = ~np.isin(problem.column_groups[metric.source_], weak)
-        if 0 < is_kept.sum() < len(metrics[-1].source_):
-            reduced_metric = metric.rescaled(is_kept.astype(np.float64))
-            metrics.append(
-                with_relevance(reduced_metric, as_dense(rows.X), problem.seed)
-            )
-    if len(metrics) == 1:
-        return learned
-    return learned._replace(metric=min(metrics, key=loss))
 
 
 def try_bins(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.row_splits import Fold
+from bochner.design.design import Design
 from bochner.estimators.ridge.interval_calibration import CalibrationRows
 from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features import LinearFeatures, SparseColumns
@@ -16,8 +18,8 @@ from bochner.features.leaves import leaves
 from bochner.planning.request import given_alphas
 from bochner.selection.budget import Budget
 from bochner.selection.choose import ValidationOutcome
-from bochner.selection.validation import HeldOutPredictions
-from bochner.solvers.factors import Factor
+from bochner.selection.validation import HeldOutPredictions, sets_held_out
+from bochner.solvers.factors import Factor, factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import Score, best_alpha, choose_alpha
 from bochner.solvers.sweeps import has_grids_alone
@@ -222,3 +224,34 @@ def choose_penalty_by(
         return float(alphas[0]), alphas, None
     scores = score(alphas)
     return best_alpha(alphas, scores), alphas, scores
+
+
+def stored_problem(
+    design: Design, fitted: RidgeSolution, task: RidgeProblem
+) -> StoredProblem:
+    """The features of a ridge solution, and the rows that are held out.
+
+    Raises
+    ------
+    MemoryError
+        Where the features do not fit in memory.
+    """
+    if fitted.stored is not None:
+        return fitted.stored
+    ridge = IterativeRidge(
+        Design(design.source, fitted.features, design.dtype), task.seed
+    )
+    if not isinstance(ridge.blocks, list):
+        raise MemoryError(
+            "The features do not fit in memory: use loss='squared', or a smaller "
+            "n_components."
+        )
+    source = design.source
+    folds = sets_held_out(design, task.seed, task.held_out)
+    fold_designs = [
+        Design(source.take(np.flatnonzero(fold.fitted)), fitted.features, design.dtype)
+        for fold in folds
+    ]
+    return StoredProblem(
+        ridge, folds, [factorise(one, 1).coef(fitted.alpha).T for one in fold_designs]
+    )
