@@ -298,16 +298,15 @@ def entry(name, rank, losses, n_iter=1):
             :, np.newaxis
         ]  # few repeats, which stay rows of their own
         found = split(ArraySource(X, y, weight), 20, 0)
-        folds = [found.of_fold(k) for k in range(POLICY.n_folds)]
-        np.testing.assert_array_equal(folds[0].out.X, found.out.X)
-        np.testing.assert_array_equal(folds[0].fit.X, found.fit.X)
-        assert sum(fold.out.n_rows for fold in folds) == np.count_nonzero(weight)
-        for fold in folds:
-            own, others = (
-                set(row_hashes(part.X).tolist()) for part in (fold.out, fold.fit)
-            )
+        folds = [found.rows.parts(fold) for fold in found.folds]
+        np.testing.assert_array_equal(folds[0][1].X, found.out.X)
+        np.testing.assert_array_equal(folds[0][0].X, found.fit.X)
+        np.testing.assert_array_equal(folds[1][1].X, found.on_another_fold().out.X)
+        assert sum(out.n_rows for _, out in folds) == np.count_nonzero(weight)
+        for fit, out in folds:
+            own, others = (set(row_hashes(part.X).tolist()) for part in (out, fit))
             assert not own & others
-            assert fold.fit.n_rows + fold.out.n_rows == np.count_nonzero(weight)
+            assert fit.n_rows + out.n_rows == np.count_nonzero(weight)
 
     def test_many_rows_have_no_more_folds(self):
         X, y = rows(POLICY.refolded_rows + 1)
@@ -315,6 +314,14 @@ def entry(name, rank, losses, n_iter=1):
         assert split(ArraySource(X[1:], y[1:]), 20, 0).rows is not None
         assert not problem_of(metric="full").is_refolded
         assert not problem_of(n=1500).is_small
+
+
+def above_the_mean(race):
+    """All candidates with losses below ten are clearly better than the mean."""
+    race.losses_of_mean = 10 + np.random.default_rng(1).uniform(
+        size=len(race.weight_out)
+    )
+    return race
 
 
 class TestDecision:
@@ -326,7 +333,7 @@ class TestDecision:
         """The simplest for classes and few rows, else that of most parts; the middle
         one is best by next to nothing.
         """
-        compared = Race(problem_of(classes, n=n))
+        compared = above_the_mean(Race(problem_of(classes, n=n)))
         noise = np.random.default_rng(0).standard_normal(
             (2, len(compared.validator.weight_out))
         )
@@ -369,7 +376,7 @@ class TestDecision:
         self, classes, behind, chosen
     ):
         """Bins are the usual choice up to two standard errors of the paired losses."""
-        race = Race(problem_of(classes, n=1500))
+        race = above_the_mean(Race(problem_of(classes, n=1500)))
         noise = np.random.default_rng(0).standard_normal(len(race.weight_out))
         noise -= noise.mean()
         gap = behind * race.validator.standard_error(noise)
@@ -379,12 +386,28 @@ class TestDecision:
         ]
         assert race.decide()[0].name == chosen
 
+    def test_simple_ones_where_nothing_is_clearly_better_than_the_mean(self):
+        """The best one is by 1.5 standard errors, too little to be no chance."""
+        race = Race(problem_of())
+        mean = race.losses_of_mean
+        noise = np.random.default_rng(0).standard_normal(len(mean))
+        noise -= np.average(noise, weights=race.weight_out)
+        gain = 1.5 * race.validator.standard_error(noise)
+        race.entries += [
+            entry("linear", -1, mean),
+            entry("bins", 4, mean - gain + noise),
+        ]
+        assert race.decide()[0].name == "linear"
+        assert "mean of the targets" in race.decide()[1]
+        race.entries[1] = entry("bins", 4, mean - 2 * gain + noise)
+        assert race.decide()[0].name == "bins"
+
     def test_near_candidates_by_rows_of_more_folds(self):
         """The one that is best for both folds wins, and what was far behind on the
         first one keeps its losses there.
         """
-        first = Race(problem_of())
-        other = Race(first.problem.of_fold(1))
+        first = above_the_mean(Race(problem_of()))
+        other = above_the_mean(Race(first.problem.on_another_fold()))
         near = [
             entry("steady", 1, np.full(len(first.weight_out), 1.01)),
             entry("lucky", 0, np.ones(len(first.weight_out))),
@@ -394,7 +417,7 @@ class TestDecision:
             entry("lucky", 0, np.full(len(other.weight_out), 2.0)),
             entry("steady", 1, np.ones(len(other.weight_out))),
         ]
-        first.pool(near, [other])
+        first.pool(near, other)
         found, reason = first.decide()
         assert (found.name, reason) == (
             "steady",
@@ -498,7 +521,7 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
 )
 def test_only_what_may_win_is_learned(policy, monkeypatch, classes, clear, more):
     """By a look at bins and Fourier features."""
-    policy(rows_for_full_learning=300, fewest_halved=4, rows_for_map=(300, 400))
+    policy(rows_for_full_learning=300, fewest_halved=4, most_raced=400)
     race, learn, learned = Race(problem_of(classes)), learning_module.learn, []
 
     def learn_briefly(task):

@@ -245,13 +245,14 @@ def _searched(
     problem: LossProblem, unit: float, column_groups: NDArray, seed: int, aim: float
 ) -> tuple[LossProblem, LossTrial]:
     """The problem, with bins of single columns beside the features where they are
-    clearly better for the rows held out; and its trial with the best ridge penalty,
-    unless its loss does not come down to the aim.
+    clearly better for the rows held out; and its trial with the best ridge penalty.
+
+    Sweeps whose loss does not come down to the aim have no other penalty tried.
     """
     # Few grids tell whether single columns are of use, and the ridge penalty
     few = _with_few_grids(problem, seed)
     is_whole = few is problem
-    asked = aim if is_whole else np.inf
+    asked = aim if is_whole and problem.sweeps else np.inf
     trial = few.first_trial(unit, asked)
     beside = _beside_columns(few, unit, column_groups, seed)
     if beside is not None:
@@ -301,7 +302,7 @@ def fit_classes_in_passes(
     squared = as_squared(fitted)
     dense = fitted.features.is_dense
     compared_design, held_out = _compared_rows(sample, fitted, task)
-    if compared_design.source.n_counted < POLICY.fewest_compared and loss == "auto":
+    if compared_design.source.n_counted < POLICY.simple_rows and loss == "auto":
         return squared._replace(
             reason="there are too many classes and features to compare losses"
         )
@@ -639,7 +640,7 @@ def _compared(
         return False, text
     if gain < worthwhile * share @ one:
         return False, f"{text}, which is too little where not all rows are compared"
-    if missed > POLICY.clearly_worse * missed_noise:
+    if missed > POLICY.certain * missed_noise:
         return False, f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)"
     return True, text
 

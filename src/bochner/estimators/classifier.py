@@ -688,7 +688,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         if self.loss != "auto":
             return self.loss
-        few = rows.source.n_counted < POLICY.fewest_compared
+        few = rows.source.n_counted < POLICY.simple_rows
         few &= not solution.is_linear
         timely = POLICY.loss_work * solution.seconds <= rows.budget.seconds_left
         compares = (

@@ -550,7 +550,10 @@ class Planner:
             why = COMPARED_BINS if wanted == "auto" else ""
             return (
                 MapSize(
-                    text, P, False, steps=POLICY.final_steps if learned else BIN_STEPS
+                    text,
+                    P,
+                    False,
+                    steps=POLICY.traced_iterations if learned else BIN_STEPS,
                 ),
                 learned,
                 why,

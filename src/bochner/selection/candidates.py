@@ -63,7 +63,7 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     """Reason why bins cannot have a linear map of `n_mixed` numeric columns; None if
     they can.
     """
-    least, most = POLICY.rows_for_map
+    least, most = POLICY.rows_for_full_learning, POLICY.most_raced
     if not least <= problem.n_rows <= most:
         return (
             f"for bins it needs {least:,} to {most:,} rows, and there are "
@@ -181,7 +181,7 @@ def fit_bins(
     )
     features = concatenate(of_size(n_grids)).draw(problem.n_columns)
     penalties = np.full((1, len(metrics)), metrics[-1].alpha)
-    trial = race.validator.iterate(features, penalties, POLICY.final_steps)
+    trial = race.validator.iterate(features, penalties, POLICY.traced_iterations)
     return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
 
@@ -336,7 +336,7 @@ def fit_hybrid(
     def fit(n_grids: int, rows: Validator, penalties: NDArray) -> CandidateResult:
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
         steps = POLICY.hybrid_steps
-        trial = rows.iterate(features, penalties, steps, POLICY.softer_clear)
+        trial = rows.iterate(features, penalties, steps, POLICY.near)
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
     smooth = problem.penalties(POLICY.hybrid_alphas)[:, 0]

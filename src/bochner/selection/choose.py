@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
-from bochner.engines.local import in_threads
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.selection.candidates import (
@@ -50,7 +49,6 @@ from bochner.selection.metric_learning import (
     map_schedule,
     schedule,
 )
-from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Report
 from bochner.selection.sizes import (
@@ -211,27 +209,25 @@ def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Repo
 
 
 def _compare_on_folds(race: Race, learned_metrics: LearnedMetrics) -> None:
-    """Compare candidates that are near each other on more folds of few rows, a fifth
-    of which tells little.
+    """Compare candidates that are near each other on a further fold of few rows, a
+    fifth of which tells little.
     """
     if len(race.near()) > 1:
         race.enlarge()
     near = race.near()
     if len(near) > 1:
-        others = in_threads(
-            lambda k: _of_fold(race, learned_metrics, near, k),
-            range(1, 1 + POLICY.refolds),
-        )
-        race.pool(near, [other for other in others if other])
+        other = _on_another_fold(race, learned_metrics, near)
+        if other is not None:
+            race.pool(near, other)
 
 
-def _of_fold(
-    race: Race, learned_metrics: LearnedMetrics, near: Sequence[CandidateResult], k: int
+def _on_another_fold(
+    race: Race, learned_metrics: LearnedMetrics, near: Sequence[CandidateResult]
 ) -> Race | None:
     """Near candidates on another fold, with metrics of its own, learned in few
     steps; None where it is empty.
     """
-    problem = race.problem.of_fold(k)
+    problem = race.problem.on_another_fold()
     if problem is None:
         return None
     used = {

@@ -112,6 +112,7 @@ class Race:
         self.seconds: dict[str, float] = {}
         self.weight_out = self.validator.weight_out
         self.group_out = self.validator.group_out
+        self.losses_of_mean = self.validator.losses_of_mean
         self.first_fold: Race | None = None
 
     @contextmanager
@@ -187,21 +188,26 @@ class Race:
         """Candidates that are not clearly worse than the best one, which other rows may
         put first.
         """
-        best = min(self.entries, key=self.loss).losses
+        best = min(self.entries, key=self.loss)
+        clear = POLICY.near if self.is_signal(best) else POLICY.certain
         return [
             one
             for one in self.entries
-            if not self.better(best, one.losses, POLICY.near)
+            if not self.better(best.losses, one.losses, clear)
         ]
 
-    def pool(self, near: Sequence[CandidateResult], others: Sequence[Race]) -> None:
-        """Compare near candidates, which are in all races, on the validation rows of
-        all races.
+    def is_signal(self, entry: CandidateResult) -> bool:
+        """Whether a candidate is clearly better than the mean of the targets."""
+        return self.better(entry.losses, self.losses_of_mean, POLICY.certain)
+
+    def pool(self, near: Sequence[CandidateResult], other: Race) -> None:
+        """Compare near candidates, which are in both races, on the validation rows of
+        both.
 
         Ridge penalties stay those of this race.
         """
         self.first_fold = copy(self)
-        races = [self.first_fold, *others]
+        races = [self.first_fold, other]
         self.entries = [
             _pooled(
                 one,
@@ -215,6 +221,7 @@ class Race:
             for one in near
         ]
         self.weight_out = np.concatenate([race.weight_out for race in races])
+        self.losses_of_mean = np.concatenate([race.losses_of_mean for race in races])
         if self.group_out is not None:
             self.group_out = np.concatenate([race.group_out for race in races])
 
@@ -256,13 +263,16 @@ class Race:
         """The candidate that is preferred among those within the noise of the lowest
         loss; and the reason.
 
-        A linear model is preferred to all others. Of few rows, simple ones are. Of more
-        rows bins are the usual choice: for classes alone, as they may have the logistic
-        loss too; for numbers beside Fourier features, which alone err on outliers and
-        at edges, of which few validation rows tell.
+        A linear model is preferred to all others. Of few rows, simple ones are, and
+        where no candidate is clearly better than the mean of the targets, as what they
+        seem to tell may be chance. Of more rows bins are the usual choice: for classes
+        alone, as they may have the logistic loss too; for numbers beside Fourier
+        features, which alone err on outliers and at edges, of which few validation rows
+        tell.
         """
         best = min(self.entries, key=self.loss)
-        simple = self.problem.is_small
+        is_signal = self.is_signal(best)
+        simple = self.problem.is_small or not is_signal
 
         def place(entry: CandidateResult) -> tuple[bool, int]:
             if self.validator.is_classifier and not simple:
@@ -271,12 +281,14 @@ class Race:
 
         def is_as_good(entry: CandidateResult) -> bool:
             usual = self.is_usual(entry) and not self.is_usual(best) and not simple
-            clear = POLICY.usual_clear if usual else POLICY.clear
+            clear = POLICY.certain if usual or not is_signal else POLICY.clear
             return not self.better(best.losses, entry.losses, clear)
 
         chosen = next(filter(is_as_good, sorted(self.entries, key=place)))
         if len(self.entries) == 1:
             return chosen, WIDE if self.problem.is_sparse_and_wide else ONLY
+        if not is_signal:
+            return chosen, "no candidate is clearly better than the mean of the targets"
         if chosen is best:
             over = " over folds of the rows" if self.first_fold else ""
             return chosen, f"lowest validation loss{over}"

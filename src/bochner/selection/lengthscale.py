@@ -595,7 +595,7 @@ def _clearly_better(
     difference.
     """
     gain, noise = mean_and_error(other.best - one.best, weight)
-    return gain > POLICY.few_clear * noise
+    return gain > POLICY.certain * noise
 
 
 def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDArray:

@@ -33,8 +33,9 @@ class Policy:
     # Of the standard error of a loss, that is given up for fewer features
     unnoticed: float = 0.01
     growth: int = 4  # ratio of the grids of a larger fit to those of a trial
-    # Standard errors by which Fourier features alone must be better than bins
-    usual_clear: float = 2.0
+    # Standard errors of a paired gain, from which it is no chance: the usual kind of
+    # candidate, and the mean of the targets, are left for such a gain alone
+    certain: float = 2.0
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     # Standard errors behind the best, from which a preferred candidate is not enlarged
     hopeless: float = 3.0
@@ -42,11 +43,11 @@ class Policy:
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
     mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
     mixtures: int = 4  # combinations of many outputs that are validated
-    # Up to which candidates that are near are compared on more folds of the rows
+    # Up to which candidates that are near are compared on a further fold of the rows
     refolded_rows: int = 10_000
-    simple_rows: int = 1_000  # up to which simple candidates are preferred
-    refolds: int = 1  # folds beside the first one, on which these are compared
-    near: float = 1.0  # standard errors, within which they are near
+    # Up to which simple candidates are preferred, and classes have the squared loss
+    simple_rows: int = 1_000
+    near: float = 1.0  # standard errors, within which candidates are near
     # Combinations of many outputs, by which ridge penalties of given features are
     # validated: their order matters more than their size
     traced_outputs: int = 2
@@ -67,7 +68,6 @@ class Policy:
     # Rows, beyond which candidates are compared on some of them
     most_raced: int = 200_000
     raced_rows: int = 100_000  # on which candidates are compared there
-    rows_for_map: Range = (2_000, 200_000)  # of bins with a linear map
     most_mixed: int = 128  # numeric columns of such a map
     # Columns, beyond which a common unit may have a meaning of its own, as of pixels
     wide: int = 100
@@ -149,7 +149,8 @@ class Policy:
     # Conjugate gradients and ridge penalties on rows that are held out.
     patience: int = 3  # iterations without a worthwhile gain
     worthwhile: float = 1e-3  # of the loss
-    traced_iterations: int = 24  # of bins, which are regularised by stopping
+    # Of bins, which are regularised by stopping: the best of them is taken
+    traced_iterations: int = 24
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
     # Times the kernel's variance and what a distinct row weighs
     bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)
@@ -174,8 +175,6 @@ class Policy:
     # Of conjugate gradients in each of them, where rows held out tell how many there
     # are
     newton_iterations: int = 4
-    # Rows, without which the squared loss is not compared with another
-    fewest_compared: int = 1_000
     # Sweeps over the grids of another loss than the squared one, at the most
     most_sweeps: int = 16
     # Of sweeps, as `first_penalty`
@@ -184,8 +183,6 @@ class Policy:
     # Entries of bins for all outputs, beyond which sweeps try one penalty
     most_searched: int = 1 << 28
     newton_patience: int = 2  # steps without a worthwhile gain
-    # Standard errors of more errors, from which another loss is not taken
-    clearly_worse: float = 2.0
     # Rows times classes times grids, up to which losses are compared by default
     most_compared: float = 2e8
     dense_work: float = 0.03  # of a dense feature over that of a grid
@@ -219,8 +216,6 @@ class Policy:
     fine_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0)
     trial_alphas: Numbers = (0.1,)  # times what a distinct row weighs
     trial_steps: int = 8  # iterations of a trial
-    # Iterations of a candidate at its final size, the best of which is taken
-    final_steps: int = 24
     farthest_size: float = 20.0  # powers of 2
     size_step: float = 0.5  # the last one of the search of few rows, in powers of 2
 
@@ -251,8 +246,6 @@ class Policy:
     # these, that are tried in pairs
     hybrid_alphas: Numbers = (0.1, 0.01, 0.001, 0.1, 1.0)
     hybrid_bin_alphas: Numbers = (0.3, 0.3, 0.3, 3.0, 10.0)  # of the bins
-    # Standard errors of a paired gain, from which a later pair is taken
-    softer_clear: float = 1.0
 
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next
@@ -269,7 +262,6 @@ class Policy:
     # new ones.
     # Distinct ones at most; of more a fifth of the rows is set aside
     crossed_rows: int = 500
-    crossed_observations: int = 5_000  # rows at most, repeated measurements among them
     # Rows up to which the fit is repeated for intervals where splits are given
     crossed_rows_of_splits: int = 50_000
     # Folds of up to `few_rows` distinct rows, and of more
@@ -291,8 +283,6 @@ class Policy:
     few_share: tuple[float, float] = (0.1, 30.0)
     # Of the columns, that must count in their common unit for it to be preferred
     few_alike: float = 0.2
-    # Standard errors of a paired gain, from which the other way is taken
-    few_clear: float = 2.0
     few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these
 
     # Sizes that are not learned.

@@ -112,11 +112,11 @@ class Problem:
         """Whether the rows are sparse."""
         return sp.issparse(self.validator.X)
 
-    def of_fold(self, k: int) -> Problem | None:
+    def on_another_fold(self) -> Problem | None:
         """Copy the problem with other rows to validate; None where these tell
         nothing, or there are none.
         """
-        rows = self.split.of_fold(k)
+        rows = self.split.on_another_fold()
         former = self.validator
         if rows is None:
             return None

@@ -94,14 +94,14 @@ class Split:
     rows: ArraySource | None = None
     folds: Sequence[Fold] = ()
 
-    def of_fold(self, k: int) -> Split | None:
-        """Return the split with other rows as validation rows, `held_out` but stays;
-        None where there is no such fold.
+    def on_another_fold(self) -> Split | None:
+        """Return the split with those of the next fold as validation rows, `held_out`
+        but stays; None where there is none.
         """
         assert self.rows is not None
-        if k >= len(self.folds) or not self.folds[k].held_out.any():
+        if len(self.folds) < 2 or not self.folds[1].held_out.any():
             return None
-        fit, out = self.rows.parts(self.folds[k])
+        fit, out = self.rows.parts(self.folds[1])
         return replace(self, fit=fit, out=out)
 
     @property

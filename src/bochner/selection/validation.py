@@ -349,6 +349,11 @@ class Validator:
         ]
         return each[int(np.argmin([self.average(losses) for losses in each]))]
 
+    @property
+    def losses_of_mean(self) -> NDArray:
+        """Losses of the validation rows by the mean of the targets to fit."""
+        return self.losses(np.zeros(self.y_out.T.shape, np.float32))
+
     def final_losses(self, predictions: NDArray) -> NDArray:
         """Losses of predictions of shape (K, n) in the units of the targets; of many
         outputs of all.
