@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_count, check_positive
 
@@ -67,7 +68,7 @@ class Region:
             np.float64
         )
 
-    def ranges(self) -> NDArray[np.float64]:
+    def ranges(self) -> Floats:
         """Range of each column, shape (d,)."""
         if self.rows is None:
             return np.full(self.n_features, self.known)
