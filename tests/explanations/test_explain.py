@@ -303,7 +303,7 @@ def test_errors_hold_where_both_ways_of_a_permutation_err_alike():
     z = []
     for seed in range(20):
         values[:] = variances[:] = 0
-        shapley._add_sampled([Parity()], x, background, (values, variances), (seed, 0))
+        shapley._add_sampled([Parity()], x, background, values, variances, (seed, 0))
         z.append((values[0, :3, 0] - 1 / 3) / np.sqrt(variances[0, :3, 0]))
     assert 0.5 < np.sqrt(np.mean(np.square(z))) < 1.3
 

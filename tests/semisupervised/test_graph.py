@@ -95,7 +95,7 @@ def test_values_left_out_are_those_of_other_fits(way, weight):
     the others alone.
     """
     graph, _ = graph_with(weight=weight)
-    found = left_out(graph, way.fit(graph), graph.targets)
+    found = left_out(graph, way.fit(graph))
     other, _ = graph_with(weight=weight)
     for i in range(len(graph.weight)):
         kept = np.arange(len(graph.weight)) != i
@@ -118,11 +118,11 @@ def test_groups_left_out_are_those_of_other_fits(way, weight):
     are rows.
     """
     graph, _ = graph_with(weight=weight)
-    alone = left_out(graph, way.fit(graph), graph.targets)
+    alone = left_out(graph, way.fit(graph))
     graph.belong_to(np.arange(N))
-    assert_allclose(left_out(graph, way.fit(graph), graph.targets), alone, atol=1e-8)
+    assert_allclose(left_out(graph, way.fit(graph)), alone, atol=1e-8)
     graph.belong_to(np.arange(N) % 7)
-    found = left_out(graph, way.fit(graph), graph.targets)
+    found = left_out(graph, way.fit(graph))
     assert len(np.unique(graph.group)) > 2
     other, _ = graph_with(weight=weight)
     for k in np.unique(graph.group):
@@ -142,7 +142,7 @@ def test_one_place_with_a_target_has_nothing_left():
     targets[0, 0] = 1
     graph, _ = graph_with(targets)
     for way in WAYS[:2]:
-        assert_allclose(left_out(graph, way.fit(graph), graph.targets), 0, atol=1e-12)
+        assert_allclose(left_out(graph, way.fit(graph)), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
@@ -165,7 +165,7 @@ def test_weights_are_equal_rows(way):
     assert_allclose(graphs[0].matrix.toarray(), graphs[1].matrix.toarray(), atol=1e-12)
     assert_allclose(graphs[0].matrix @ one.v, graphs[1].matrix @ other.v, atol=1e-7)
     for graph, smooth in zip(graphs, (one, other), strict=True):
-        graph.out = left_out(graph, smooth, graph.targets)
+        graph.out = left_out(graph, smooth)
     assert_allclose(graphs[0].out, graphs[1].out, atol=1e-7)
 
 

@@ -135,12 +135,12 @@ class Explanation:
         ----------
         output : int
         """
-        errors = None if self.errors is None else self.errors[..., output]
-        values = self.values[..., output]
-        base = self.base_values[..., output]
-        name = self.output_names[output]
         return replace(
-            self, values=values, base_values=base, output_names=(name,), errors=errors
+            self,
+            values=self.values[..., output],
+            base_values=self.base_values[..., output],
+            output_names=(self.output_names[output],),
+            errors=None if self.errors is None else self.errors[..., output],
         )
 
     def plot(
@@ -174,16 +174,15 @@ class Explanation:
         """
         from bochner.display import BeeswarmDisplay, WaterfallDisplay
 
-        few: dict[str, Any] = (
-            {} if max_columns is None else {"max_columns": max_columns}
-        )
+        options: dict[str, Any] = {"output": output}
+        if max_columns is not None:
+            options["max_columns"] = max_columns
+        display: Any
         if row is None and len(self) > 1:
-            return BeeswarmDisplay.from_explanation(self, output=output, **few).plot(
-                ax, **kwargs
-            )
-        return WaterfallDisplay.from_explanation(
-            self, row or 0, output=output, **few
-        ).plot(ax, **kwargs)
+            display = BeeswarmDisplay.from_explanation(self, **options)
+        else:
+            display = WaterfallDisplay.from_explanation(self, row or 0, **options)
+        return display.plot(ax, **kwargs)
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with a row for each row and a column for each

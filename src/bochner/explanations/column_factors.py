@@ -5,6 +5,7 @@ input columns where it is one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from math import comb
 from typing import Any, NamedTuple, TypeAlias
 
@@ -67,9 +68,8 @@ def coordinates(leaf: LeafMap, sources: NDArray) -> Coordinates | None:
             return None
         column = column[metric.source_]
         if metric.linear_.size:
-            linear = block_diag(
-                metric.linear_, np.eye(len(column) - metric.linear_.shape[1])
-            )
+            rest = np.eye(len(column) - metric.linear_.shape[1])
+            linear = block_diag(metric.linear_, rest)
     return Coordinates(leaf.metrics, column, linear)
 
 
@@ -88,13 +88,12 @@ class Waves:
         self, coordinates: Coordinates, features: FourierFeatures, coef: NDArray
     ) -> None:
         W = features.frequencies_
-        lone = len(features.offsets_)
-        W = W if coordinates.linear is None else coordinates.linear.T @ W
-        pairs = W.shape[1] - lone
-        amplitudes = features.amplitudes_
+        if coordinates.linear is not None:
+            W = coordinates.linear.T @ W
+        pairs = W.shape[1] - len(features.offsets_)
         waves = (coef[:pairs] - 1j * coef[pairs : 2 * pairs]).T
         alone = coef[2 * pairs :].T * np.exp(1j * features.offsets_)
-        self.coef = np.hstack([waves, alone]) * amplitudes
+        self.coef = np.hstack([waves, alone]) * features.amplitudes_
         self.coordinates = coordinates
         self.frequencies = W
         self.columns = np.unique(coordinates.column[W.any(axis=1)])
@@ -105,10 +104,8 @@ class Waves:
         U = self.coordinates.of(X)
         total = np.zeros((X.shape[0], len(self.coef)))
         for a in range(0, self.frequencies.shape[1], TILE):
-            tile = slice(a, a + TILE)
-            total += (
-                np.exp(1j * (U @ self.frequencies[:, tile])) @ self.coef[:, tile].T
-            ).real
+            waves = np.exp(1j * (U @ self.frequencies[:, a : a + TILE]))
+            total += (waves @ self.coef[:, a : a + TILE].T).real
         return total
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
@@ -129,19 +126,10 @@ class Waves:
         for first in range(0, self.frequencies.shape[1], TILE):
             tile = self._tile(first)
             for b in range(0, len(V), 4 * few):
-                background_rows = V[b : b + 4 * few]
-                other = self._angles(background_rows, tile)
-                in_threads(
-                    lambda rows: self._add(
-                        U[rows],
-                        background_rows,  # noqa: B023
-                        tile,  # noqa: B023
-                        other,  # noqa: B023
-                        rules,
-                        sums[rows],
-                    ),
-                    parts,
-                )
+                block = V[b : b + 4 * few]
+                other = self._angles(block, tile)
+                add = partial(self._add, U, block, tile, other, rules, sums)
+                in_threads(add, parts)
         values[_places(self.columns, values)] += sums / len(V)
 
     def _tile(self, first: int) -> tuple[NDArray, tuple[NDArray, NDArray]]:
@@ -149,44 +137,39 @@ class Waves:
         from bochner.loops.coalitions import WAVES
 
         W = self.frequencies[:, first : first + TILE]
-        C = self.coef[:, first : first + TILE]
         more = (0, 0), (0, -W.shape[1] % WAVES)
-        C = np.pad(C, more)
-        return np.pad(W, more), (
-            np.ascontiguousarray(C.real),
-            np.ascontiguousarray(C.imag),
-        )
+        C = np.pad(self.coef[:, first : first + TILE], more)
+        parts = np.ascontiguousarray(C.real), np.ascontiguousarray(C.imag)
+        return np.pad(W, more), parts
 
     def _angles(self, U: NDArray, tile: Any) -> tuple[NDArray, ...]:
         """Cosines and sines of half the angles of each column, and of those of all
         columns.
         """
-        half = np.empty((len(U), len(self.columns), tile[0].shape[1]))
-        for j, column_coordinates in enumerate(self._own):
-            np.matmul(
-                U[:, column_coordinates],
-                tile[0][column_coordinates] / 2,
-                out=half[:, j],
-            )
+        W = tile[0]
+        half = np.empty((len(U), len(self.columns), W.shape[1]))
+        for j, own in enumerate(self._own):
+            np.matmul(U[:, own], W[own] / 2, out=half[:, j])
         whole = half.sum(axis=1)
         return np.cos(half), np.sin(half), np.cos(whole), np.sin(whole)
 
     def _add(
-        self, U: NDArray, V: NDArray, tile: Any, other: Any, rules: Any, sums: NDArray
+        self,
+        U: NDArray,
+        V: NDArray,
+        tile: Any,
+        other: Any,
+        rules: Any,
+        sums: NDArray,
+        rows: slice,
     ) -> None:
         from bochner.loops.coalitions import add_wave_pairs, add_waves
 
-        differ = np.stack(
-            [
-                (U[:, np.newaxis, column_coordinates] != V[:, column_coordinates]).any(
-                    axis=2
-                )
-                for column_coordinates in self._own
-            ],
-            axis=2,
-        )
+        U = U[rows]
+        differ = [(U[:, np.newaxis, own] != V[:, own]).any(axis=2) for own in self._own]
         add = add_waves if sums.ndim == 3 else add_wave_pairs
-        add(self._angles(U, tile), other, differ, rules, tile[1], sums)
+        angles = self._angles(U, tile)
+        add(angles, other, np.stack(differ, axis=2), rules, tile[1], sums[rows])
 
 
 class Cells:
@@ -218,24 +201,41 @@ class Cells:
         """Add the mean Shapley values, or interactions, against background rows, as
         those of waves.
         """
+        from bochner.loops.coalitions import add_corners
+
         d = len(self.columns)
         if d < values.ndim - 2:
             return
         explained_columns = self._by_column(X)
         other = self._by_column(background)
-        shape = len(values), d, 1 if values.ndim == 3 else d, values.shape[-1]
+        shape = d, 1 if values.ndim == 3 else d, values.shape[-1]
         shares = coalition_shares(d)
+        lookups = self.features.lookups()
+        offsets = self.features.offsets_
 
         def add(shard: tuple[int, int]) -> Floats:
-            sums = np.zeros(shape)
+            sums = np.zeros((len(values), *shape))
             for p in range(*shard):
-                self._add_grid(p, explained_columns, other, shares, sums)
+                # Rows that share a bin are one
+                rows, group, _ = self._hashes(p, explained_columns)
+                others, _, counts = self._hashes(p, other)
+                coef = self.coef[offsets[p] : offsets[p + 1]]
+                bin_values = np.zeros((rows.shape[1], *shape))
+                add_corners(
+                    rows,
+                    others,
+                    counts.astype(np.float64),
+                    (*lookups.of_grid(p), lookups.n_buckets),
+                    self.features.values_[p] * coef,
+                    shares,
+                    bin_values,
+                )
+                sums += bin_values[group]
             return sums
 
         total = fold(add, shards(len(self.features.grids()), 1)) / background.shape[0]
-        values[_places(self.columns, values)] += (
-            total[:, :, 0] if values.ndim == 3 else total
-        )
+        total = total[:, :, 0] if values.ndim == 3 else total
+        values[_places(self.columns, values)] += total
 
     def corners(self, X: Any, background: Any) -> float:
         """Mean number of bins that a row and a background row span in a grid, by
@@ -243,21 +243,14 @@ class Cells:
         """
         explained_columns = self._by_column(X)
         other = self._by_column(background)
+        P = len(self.features.grids())
         bin_counts = []
-        for p in range(
-            0, len(self.features.grids()), -(-len(self.features.grids()) // SOME)
-        ):
-            (rows, _, counts), (others, _, other_counts) = (
-                self._hashes(p, explained_columns),
-                self._hashes(p, other),
-            )
+        for p in range(0, P, -(-P // SOME)):
+            rows, _, counts = self._hashes(p, explained_columns)
+            others, _, other_counts = self._hashes(p, other)
             differ = (rows[:, :, np.newaxis] != others[:, np.newaxis]).sum(axis=0)
-            bin_counts.append(
-                counts
-                @ 2.0**differ
-                @ other_counts
-                / (counts.sum() * other_counts.sum())
-            )
+            total = counts @ 2.0**differ @ other_counts
+            bin_counts.append(total / (counts.sum() * other_counts.sum()))
         return float(np.mean(bin_counts))
 
     def _by_column(self, X: Any) -> list[Columns]:
@@ -265,34 +258,7 @@ class Cells:
         input column.
         """
         U = self.coordinates.of(X)
-        return [
-            by_columns(U[:, column_coordinates]) for column_coordinates in self._own
-        ]
-
-    def _add_grid(
-        self,
-        p: int,
-        explained_columns: list[Columns],
-        other: list[Columns],
-        shares: NDArray,
-        sums: NDArray,
-    ) -> None:
-        """Add the values of one grid, where rows that share a bin are one."""
-        from bochner.loops.coalitions import add_corners
-
-        lookups = self.features.lookups()
-        grid = slice(*self.features.offsets_[p : p + 2])
-        (rows, group, _), (others, _, counts) = (
-            self._hashes(p, explained_columns),
-            self._hashes(p, other),
-        )
-        coef = self.features.values_[p] * self.coef[grid]
-        bin_values = np.zeros((rows.shape[1], *sums.shape[1:]))
-        table = *lookups.of_grid(p), lookups.n_buckets
-        add_corners(
-            rows, others, counts.astype(np.float64), table, coef, shares, bin_values
-        )
-        sums += bin_values[group]
+        return [by_columns(U[:, own]) for own in self._own]
 
     def _hashes(self, p: int, rows: list[Columns]) -> tuple[NDArray, NDArray, NDArray]:
         """Parts of the hashes of different bins by column, shape (d, m); the bin of
@@ -300,17 +266,10 @@ class Cells:
         """
         from bochner.loops.bins import hash_dense
 
-        grids = self.features.grids()
+        *lattices, _ = self.features.grids().lattices
         hashes = np.empty((len(rows), rows[0][0].shape[1]), np.int64)
-        for column_coordinates, columns, out in zip(
-            self._own, rows, hashes, strict=True
-        ):
-            lattices = (
-                grids.inverses[p][:, column_coordinates],
-                grids.shifts[p][:, column_coordinates],
-                grids.multipliers[p][:, column_coordinates],
-            )
-            hash_dense(*columns, *lattices, out)
+        for own, columns, out in zip(self._own, rows, hashes, strict=True):
+            hash_dense(*columns, *(lattice[p][:, own] for lattice in lattices), out)
         _, first, group = np.unique(
             hashes.sum(axis=0), return_index=True, return_inverse=True
         )
@@ -332,9 +291,9 @@ class Line:
     ) -> None:
         slope = coef / features.scale_[:, np.newaxis]
         self.intercept = -(features.mean_ @ slope)
-        self.slope = (
-            slope if coordinates.linear is None else coordinates.linear.T @ slope
-        )
+        if coordinates.linear is not None:
+            slope = coordinates.linear.T @ slope
+        self.slope = slope
         self.coordinates = coordinates
 
     def scores(self, X: Any) -> Floats:
@@ -393,10 +352,8 @@ def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Ter
     first = 0
     for leaf in leaves(features):
         stop = first + leaf.features.n_features_out
-        leaf_coefficients = np.sqrt(leaf.weight) * np.asarray(
-            coef[first:stop], np.float64
-        )
-        yield _term(leaf, leaf_coefficients, sources)
+        own = np.asarray(coef[first:stop], np.float64)
+        yield _term(leaf, np.sqrt(leaf.weight) * own, sources)
         first = stop
 
 
@@ -410,12 +367,9 @@ def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
         return Waves(seen, features, coef)
     if isinstance(features, LinearFeatures):
         return Line(seen, features, coef)
-    is_grid = (
-        isinstance(features, BinningFeatures)
-        and seen.linear is None
-        and not features.grids().is_smooth
-    )
-    return Cells(seen, whole) if is_grid else whole
+    if isinstance(features, BinningFeatures) and seen.linear is None:
+        return whole if features.grids().is_smooth else Cells(seen, whole)
+    return whole
 
 
 def _places(columns: NDArray, values: NDArray) -> Any:
@@ -458,15 +412,11 @@ def quadratures(most: int) -> tuple[NDArray, NDArray, NDArray]:
         Positive nodes and their weights, which sum to 1, in row h those of a rule of h.
     """
     count = np.arange(most + 1)
-    sizes = np.ceil(np.minimum(count / 4, np.sqrt(ROUNDING * count / 8))).astype(
-        np.int64
-    )
-    return sizes, *_gauss_legendre(sizes.max())
-
-
-def _gauss_legendre(most: int) -> tuple[NDArray, NDArray]:
-    nodes, weights = np.zeros((2, most + 1, max(most, 1)))
-    for h in range(1, most + 1):
+    fewest = np.minimum(count / 4, np.sqrt(ROUNDING * count / 8))
+    sizes = np.ceil(fewest).astype(np.int64)
+    largest = int(sizes.max())
+    nodes, weights = np.zeros((2, largest + 1, max(largest, 1)))
+    for h in range(1, largest + 1):
         x, w = np.polynomial.legendre.leggauss(2 * h)
         nodes[h, :h], weights[h, :h] = x[h:], w[h:]
-    return nodes, weights
+    return sizes, nodes, weights

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -177,18 +176,10 @@ class Effects:
         for one in self.columns:
             for g, value in enumerate(one.values):
                 for k, output in enumerate(self.outputs):
-                    ends = (
-                        {}
-                        if one.low is None or one.high is None
-                        else {"low": one.low[g, k], "high": one.high[g, k]}
-                    )
-                    row = {
-                        "column": one.column,
-                        "value": value,
-                        "output": output,
-                        "mean": one.mean[g, k],
-                        **ends,
-                    }
+                    row = {"column": one.column, "value": value, "output": output}
+                    row["mean"] = one.mean[g, k]
+                    if one.low is not None and one.high is not None:
+                        row |= {"low": one.low[g, k], "high": one.high[g, k]}
                     yield row | {"share": one.shares[g]}
 
     def to_frame(self) -> Any:
@@ -199,60 +190,43 @@ class Effects:
 
     def to_json(self) -> str:
         """Return all numbers as JSON; dates as text, and the missing value as null."""
-        arrays = ("shares", "mean", "low", "high", "empty")
-        columns = [
-            {
-                "column": one.column,
-                "unit": one.unit,
-                "is_level": one.is_level,
-                "values": one.values,
-            }
-            | {
-                name: None
-                if getattr(one, name) is None
-                else getattr(one, name).tolist()
-                for name in arrays
-            }
+        facts = "kind", "what", "outputs", "coverage", "n_rows"
+        parts = "column", "unit", "is_level", "values"
+        arrays = "shares", "mean", "low", "high", "empty"
+        whole: dict[str, Any] = {name: getattr(self, name) for name in facts}
+        whole["columns"] = [
+            {name: getattr(one, name) for name in (*parts, *arrays)}
             for one in self.columns
         ]
-        facts = {
-            "kind": self.kind,
-            "what": self.what,
-            "outputs": self.outputs,
-            "coverage": self.coverage,
-        }
-        return json.dumps(
-            facts | {"n_rows": self.n_rows, "columns": columns},
-            default=str,
-            allow_nan=False,
-            indent=2,
-        )
+
+        def as_json(value: Any) -> Any:
+            return value.tolist() if isinstance(value, np.ndarray) else str(value)
+
+        return json.dumps(whole, default=as_json, allow_nan=False, indent=2)
 
     def _repr_html_(self) -> Markup:
-        largest = [int(one.span.argmax()) for one in self.columns]
-        rows = [
-            (
-                name,
-                *([cut(self.outputs[k])] if len(self.outputs) > 1 else []),
-                *(
-                    f"{number(float(one.mean[g, k]))} at {cut(one.labels[g])}"
-                    for g in (one.mean[:, k].argmin(), one.mean[:, k].argmax())
-                ),
-                number(float(one.span[k])),
-            )
-            for name, one, k in zip(
-                cut_all(one.column for one in self.columns),
-                self.columns,
-                largest,
-                strict=True,
-            )
-        ]
-        output = (
-            ["class" if self.what == "probability" else "target"]
-            if len(self.outputs) > 1
-            else []
+        several = len(self.outputs) > 1
+        rows = []
+        for name, one in zip(
+            cut_all(one.column for one in self.columns), self.columns, strict=True
+        ):
+            # The output on which the column has the largest effect
+            k = int(one.span.argmax())
+            mean = one.mean[:, k]
+            ends = [
+                f"{number(mean[g])} at {cut(one.labels[g])}"
+                for g in (mean.argmin(), mean.argmax())
+            ]
+            output = [cut(self.outputs[k])] if several else []
+            rows.append((name, *output, *ends, number(one.span[k])))
+        output = ["class" if self.what == "probability" else "target"]
+        head = (
+            "column",
+            *(output if several else []),
+            f"lowest mean {self.what}",
+            "highest",
+            "difference",
         )
-        head = ("column", *output, f"lowest mean {self.what}", "highest", "difference")
         titles = {
             "partial": "Partial dependence",
             "accumulated": "Accumulated local effects",
@@ -376,25 +350,17 @@ class Grid(NamedTuple):
 
     def places(self) -> Indices:
         """The nearest point of each row, the same one of levels; -1 for none."""
-        known_points = self.points[: self.n_known]
-        if not len(known_points):  # the column is missing in all rows
-            return np.full(len(self.numbers), 0 if self.has_missing else -1)
-        order = np.argsort(self.points[: self.n_known])
-        ascending = known_points[order]
+        points = self.points[: self.n_known]
+        missing = len(points) if self.n_known < len(self.points) else -1
+        if not len(points):  # the column is missing in all rows
+            return np.full(len(self.numbers), missing)
+        order = np.argsort(points)
+        ascending = points[order]
         middle = (ascending[1:] + ascending[:-1]) / 2
         place = order[np.searchsorted(middle, self.numbers)]
         if self.is_level:
-            place = np.where(known_points[place] == self.numbers, place, -1)
-        return np.where(
-            np.isnan(self.numbers),
-            len(self.points) - 1 if self.has_missing else -1,
-            place,
-        )
-
-    @property
-    def has_missing(self) -> bool:
-        """Whether the missing value is one of the points."""
-        return self.n_known < len(self.points)
+            place = np.where(points[place] == self.numbers, place, -1)
+        return np.where(np.isnan(self.numbers), missing, place)
 
 
 def measured_effects(
@@ -411,13 +377,10 @@ def measured_effects(
     asked : Asked
     """
     asked.check()
-    most = max(
-        1, min(asked.n_rows, DENSE_ENTRIES // max(fitted.encoder.n_features_out_, 1))
-    )
-    asked = asked._replace(n_rows=min(most, X.shape[0]))
-    effects = [_effect(X, j, names[j], fitted, asked) for j in columns]
+    most = max(1, DENSE_ENTRIES // max(fitted.encoder.n_features_out_, 1))
+    asked = asked._replace(n_rows=min(asked.n_rows, most, X.shape[0]))
     return Effects(
-        tuple(effects),
+        tuple(_effect(X, j, names[j], fitted, asked) for j in columns),
         fitted.outputs,
         fitted.what,
         asked.kind,
@@ -428,63 +391,60 @@ def measured_effects(
 
 def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
     grid = _grid(X, j, name, fitted.encoder, asked.n_points)
-    values = _own_values(X, j, grid.donors)
-    G = len(grid.points)
     if asked.kind == "partial":
         mean, variance, curves = _partial(X, j, grid, fitted, asked)
     else:
-        order = (
-            _similar_order(X, j, grid, fitted, asked.n_rows)
-            if grid.is_level
-            else np.arange(grid.n_known)
-        )
+        order = np.arange(grid.n_known)
+        if grid.is_level:
+            order = _similar_order(X, j, grid, fitted, asked.n_rows)
         grid = grid._replace(points=grid.points[order], donors=grid.donors[order])
-        values = [values[g] for g in order]
         mean, variance = _accumulated(X, j, grid, fitted, asked)
-        curves = np.empty((0, len(values), mean.shape[1]))
-        G = len(values)
-    half = (
-        None
-        if variance is None
-        else norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
+        curves = np.empty((0, *mean.shape))
+    low = high = None
+    if variance is not None:
+        half = norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
+        low, high = mean - half, mean + half
+    G = len(grid.points)
+    positions, rug, empty = (
+        np.arange(G, dtype=np.float64),
+        np.empty(0),
+        np.empty((0, 2)),
     )
+    if not grid.is_level:
+        positions = grid.points
+        ascending = np.sort(grid.numbers[~np.isnan(grid.numbers)])
+        n_shown = min(RUG, len(ascending))
+        rug = ascending[np.linspace(0, len(ascending) - 1, n_shown).astype(np.intp)]
+        empty = _gaps(ascending, grid.points[: grid.n_known])
     place = grid.places()
-    sorted_numbers = np.sort(grid.numbers[~np.isnan(grid.numbers)])
     return Effect(
         name,
-        values,
-        np.arange(G, dtype=np.float64) if grid.is_level else grid.points,
+        _own_values(X, j, grid.donors),
+        positions,
         grid.unit,
         grid.is_level,
         np.bincount(place[place >= 0], minlength=G) / len(place),
         mean,
-        None if half is None else mean - half,
-        None if half is None else mean + half,
+        low,
+        high,
         curves,
-        np.empty(0)
-        if grid.is_level
-        else sorted_numbers[
-            np.linspace(
-                0, len(sorted_numbers) - 1, min(RUG, len(sorted_numbers))
-            ).astype(np.intp)
-        ],
-        np.empty((0, 2))
-        if grid.is_level
-        else _gaps(sorted_numbers, grid.points[: grid.n_known]),
+        rug,
+        empty,
     )
+
+
+def _column(X: Any, j: int) -> Any:
+    """A column of the rows, a series or an array."""
+    if is_frame(X):
+        return nw.from_native(X, eager_only=True)[:, j]
+    return as_dense(X[:, [j]]).ravel()
 
 
 def _own_values(X: Any, j: int, rows: NDArray) -> list[Any]:
     """A column of some rows as it came; None where a value is missing."""
-    if is_frame(X):
-        column_values = nw.from_native(X, eager_only=True)[:, j][
-            rows.tolist()
-        ].to_list()
-    else:
-        column_values = (
-            as_dense(X[rows][:, [j]] if sp.issparse(X) else X[rows, j]).ravel().tolist()
-        )
-    return [None if is_missing(value) else value for value in column_values]
+    values = _column(X, j)[rows.tolist()]
+    values = values.to_list() if is_frame(X) else values.tolist()
+    return [None if is_missing(value) else value for value in values]
 
 
 def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Grid:
@@ -493,12 +453,12 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
 
     Without the frequent ones a column that is mostly 0 would have two points.
     """
-    kind, values = _read(X, j, name, encoder.statistic_.kinds[j])
-    numbers = (
-        np.where(values[0] < 0, np.nan, values[0])
-        if isinstance(values, tuple)
-        else values[:, 0]
-    )
+    # Numbers, or codes and labels, of the kind that the fit saw
+    kind, values = read_column(_column(X, j), name, encoder.statistic_.kinds[j])
+    if isinstance(values, tuple):
+        numbers = np.where(values[0] < 0, np.nan, values[0])
+    else:
+        numbers = values[:, 0]
     gaps = np.isnan(numbers)
     distinct, first, counts = np.unique(
         numbers[~gaps], return_index=True, return_counts=True
@@ -514,10 +474,8 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
         frequent = counts > counts.sum() / n_points
         others = np.repeat(distinct[~frequent], counts[~frequent])
         shares = np.linspace(*ENDS, max(n_points - int(np.count_nonzero(frequent)), 2))
-        points = np.append(
-            distinct[frequent], np.quantile(others, shares, method="inverted_cdf")
-        )
-        chosen = np.flatnonzero(np.isin(distinct, points))
+        quantiles = np.quantile(others, shares, method="inverted_cdf")
+        chosen = np.flatnonzero(frequent | np.isin(distinct, quantiles))
     if not PARTS[kind]:
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
     points = distinct[chosen]
@@ -525,18 +483,8 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
     if gaps.any() and (encoder.statistic_.missing[j] or not len(points)):
         points = np.append(points, np.nan)
         donors = np.append(donors, gaps.argmax())
-    return Grid(
-        numbers, points, donors, is_level, PARTS[kind][0] if PARTS[kind] else ""
-    )
-
-
-def _read(X: Any, j: int, name: str, kind: str) -> tuple[str, Any]:
-    """A column of the rows as numbers, or as codes and labels, of the kind that the
-    fit saw.
-    """
-    if is_frame(X):
-        return read_column(nw.from_native(X, eager_only=True)[:, j], name, kind)
-    return read_column(as_dense(X[:, [j]]).ravel(), name, kind)
+    unit = PARTS[kind][0] if PARTS[kind] else ""
+    return Grid(numbers, points, donors, is_level, unit)
 
 
 def _gaps(values: NDArray, points: NDArray) -> Floats:
@@ -547,9 +495,8 @@ def _gaps(values: NDArray, points: NDArray) -> Floats:
         return np.empty((0, 2))
     inside = np.unique(values[(values >= points[0]) & (values <= points[-1])])
     steps = np.diff(inside)
-    long = np.flatnonzero(
-        steps > max(GAP * np.ptp(points), GAPS * float(np.median(steps)))
-    )
+    least = max(GAP * np.ptp(points), GAPS * float(np.median(steps)))
+    long = np.flatnonzero(steps > least)
     return np.column_stack([inside[long], inside[long + 1]])
 
 
@@ -575,12 +522,9 @@ def _partial(
         mean.append(predicted.mean(axis=1))
         curves.append(predicted[:, : asked.n_curves])
         if fitted.variances is not None:
-            each = np.full((1, m), 1 / m)
-            variance += [
-                fitted.variances(rows[k * m : (k + 1) * m], each)
-                for k in range(len(block_points))
-            ]
-    spread = None if fitted.variances is None else np.concatenate(variance)
+            for of_point in np.split(rows, len(block_points)):
+                variance.append(fitted.variances(of_point, np.full((1, m), 1 / m)))
+    spread = np.concatenate(variance) if variance else None
     return np.concatenate(mean), spread, np.concatenate(curves).transpose(1, 0, 2)
 
 
@@ -601,21 +545,18 @@ def _accumulated(
     most = max(1, asked.n_rows // max(len(steps), 1))
     drawn = [rng.permutation(rows)[:most] for rows in steps]
     step = np.repeat(np.arange(len(drawn)), [len(rows) for rows in drawn])
-    Z = fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)]))
-    points = fitted.encode(X, grid.donors)
-    lower = Z.copy()
-    upper = Z
-    lower[:, column_mask], upper[:, column_mask] = (
-        points[step][:, column_mask],
-        points[step + 1][:, column_mask],
-    )
+    upper = fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)]))
+    lower = upper.copy()
+    points = fitted.encode(X, grid.donors)[:, column_mask]
+    lower[:, column_mask] = points[step]
+    upper[:, column_mask] = points[step + 1]
     each = np.zeros((G, len(step)))
-    each[step + 1, np.arange(len(step))] = (
-        1 / np.bincount(step, minlength=len(drawn))[step]
-    )
+    counts = np.bincount(step, minlength=len(drawn))
+    each[step + 1, np.arange(len(step))] = 1 / counts[step]
     sums = np.cumsum(each, axis=0)
     if grid.is_level:
-        shares = np.bincount(np.maximum(grid.places(), 0), grid.places() >= 0, G)
+        place = grid.places()
+        shares = np.bincount(np.maximum(place, 0), place >= 0, G)
     else:
         sizes = np.array([len(rows) for rows in steps], np.float64)
         shares = (np.append(sizes, 0) + np.append(0, sizes)) / 2
@@ -623,52 +564,47 @@ def _accumulated(
     A = np.hstack([-sums, sums])
     rows = np.vstack([lower, upper])
     if not len(rows):
-        K = len(fitted.outputs)
-        return np.zeros((G, K)), None if fitted.variances is None else np.zeros((G, K))
-    return product(
-        A, fitted.predict(rows)
-    ), None if fitted.variances is None else fitted.variances(rows, A)
+        zeros = np.zeros((G, len(fitted.outputs)))
+        return zeros, None if fitted.variances is None else zeros
+    variances = None if fitted.variances is None else fitted.variances(rows, A)
+    return product(A, fitted.predict(rows)), variances
 
 
 def _steps(grid: Grid) -> list[Indices]:
     """Rows between each point and the next one; of levels those that have one of the
     two.
     """
+    numbers, points = grid.numbers, grid.points
+    steps = range(len(points) - 1)
     if grid.is_level:
         place = grid.places()
-        return [
-            np.flatnonzero((place == k) | (place == k + 1))
-            for k in range(len(grid.points) - 1)
-        ]
-    within = (
-        (grid.numbers >= grid.points[0]) & (grid.numbers <= grid.points[-1])
-        if len(grid.points)
-        else grid.numbers
-    )
-    step = np.maximum(np.searchsorted(grid.points, grid.numbers), 1) - 1
-    return [np.flatnonzero(within & (step == k)) for k in range(len(grid.points) - 1)]
+        return [np.flatnonzero((place == k) | (place == k + 1)) for k in steps]
+    if not steps:
+        return []
+    within = (numbers >= points[0]) & (numbers <= points[-1])
+    step = np.maximum(np.searchsorted(points, numbers), 1) - 1
+    return [np.flatnonzero(within & (step == k)) for k in steps]
 
 
 def _similar_order(X: Any, j: int, grid: Grid, fitted: Fitted, n_rows: int) -> Indices:
     """Levels in an order in which neighbours have similar rows: by the first
     principal component of their means.
     """
+    G = len(grid.points)
     place = grid.places()
-    column_mask = fitted.encoder.sources() == j
+    others = fitted.encoder.sources() != j
     rng = np.random.default_rng(0)
-    most = max(2, n_rows // len(grid.points))
+    most = max(2, n_rows // G)
     rows = [
         fitted.encode(X, rng.permutation(np.flatnonzero(place == g))[:most])
-        for g in range(len(grid.points))
+        for g in range(G)
     ]
-    spread = np.vstack(rows)[:, ~column_mask].std(axis=0)
-    means = np.stack([Z[:, ~column_mask].mean(axis=0) for Z in rows]) / np.where(
-        spread > 0, spread, 1.0
-    )
+    spread = np.vstack(rows)[:, others].std(axis=0)
+    means = np.stack([Z[:, others].mean(axis=0) for Z in rows])
+    means = means / np.where(spread > 0, spread, 1.0)
     if not means.shape[1]:
-        return np.arange(len(grid.points))
+        return np.arange(G)
     U, s, _ = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
     first = U[:, 0] * s[0]
-    return np.argsort(
-        first * (np.sign(first[np.abs(first).argmax()]) or 1.0), kind="stable"
-    )
+    sign = np.sign(first[np.abs(first).argmax()]) or 1.0
+    return np.argsort(first * sign, kind="stable")

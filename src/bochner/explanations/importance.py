@@ -26,10 +26,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices
+from bochner.data.table_input import as_dense
 from bochner.features.base import Rows
 from bochner.markup import cut_named, named_shares, number, percent, table
 
 MOST_SHOWN = 20  # columns of a table
+HEAD = "column", "growth of the loss", "standard error", "share of the total"
 RowLosses = Callable[[Rows, Indices], Floats]
 
 
@@ -137,12 +139,9 @@ class Importance:
         """The record as a JSON object: facts, and under "columns" a list of objects,
         the most important first.
         """
-        facts = {"loss": self.loss, "baseline": self.baseline, "rows": self.rows}
-        whole = facts | {
-            "n_rows": self.n_rows,
-            "n_repeats": self.n_repeats,
-            "columns": self._records(),
-        }
+        names = "loss", "baseline", "rows", "n_rows", "n_repeats"
+        whole = {name: getattr(self, name) for name in names}
+        whole["columns"] = self._records()
         return json.dumps(whole, allow_nan=False, indent=2)
 
     def plot(
@@ -176,13 +175,13 @@ class Importance:
         return f"Importance({self._facts()}; {first or 'no column matters'})"
 
     def __str__(self) -> str:
-        rows = [self._head(), *self._cells()]
+        rows = [HEAD, *self._cells()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         return "\n".join([f"Importance: {self._facts()}", *lines])
 
     def _repr_html_(self) -> str:
-        return table(f"Importance: {self._facts()}", self._head(), self._cells())
+        return table(f"Importance: {self._facts()}", HEAD, self._cells())
 
     def _order(self) -> list[int]:
         """Numbers of the columns, the most important first."""
@@ -190,33 +189,20 @@ class Importance:
 
     def _facts(self) -> str:
         """The loss and what it was measured on."""
-        repeats = (
-            f"{self.n_repeats} permutation{'' if self.n_repeats == 1 else 's'} "
-            "of each column"
-        )
-        columns_note = (
-            f", {MOST_SHOWN} of {len(self.names):,} columns"
-            if len(self.names) > MOST_SHOWN
-            else ""
-        )
-        return (
+        facts = (
             f"{self.loss} {number(self.baseline)} on {self.n_rows:,} {self.rows}, "
-            f"{repeats}{columns_note}"
+            f"{self.n_repeats} permutation{'s' * (self.n_repeats != 1)} of each column"
         )
-
-    def _head(self) -> tuple[str, ...]:
-        """Names of the columns of the table."""
-        return ("column", "growth of the loss", "standard error", "share of the total")
+        if len(self.names) > MOST_SHOWN:
+            facts += f", {MOST_SHOWN} of {len(self.names):,} columns"
+        return facts
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Rows of the table."""
-        columns = list(
-            zip(self.names, self.values, self.errors, self.shares, strict=True)
-        )
-        rows = cut_named(columns[j] for j in self._order()[:MOST_SHOWN])
+        first = [tuple(one.values()) for one in self._records()[:MOST_SHOWN]]
         return [
             (name, number(value), number(error), percent(share))
-            for name, value, error, share in rows
+            for name, value, error, share in cut_named(first)
         ]
 
     def _records(self) -> list[dict[str, Any]]:
@@ -279,19 +265,13 @@ def growths(
     edges = np.searchsorted(sources[order], np.arange(n_columns + 1))
     for j in range(n_columns):
         encoded_columns = order[edges[j] : edges[j + 1]]
-        part = (
-            of_columns[:, encoded_columns].toarray()
-            if sp.issparse(X)
-            else X[:, encoded_columns]
-        )
+        part = as_dense(of_columns[:, encoded_columns])
         repeat, row = np.nonzero((part[lenders] != part).any(axis=2))
         if not len(row):
             continue
+        rows = _replaced(X, row, encoded_columns, part[lenders[repeat, row]])
         growth = np.zeros(lenders.shape)
-        growth[repeat, row] = (
-            losses(_replaced(X, row, encoded_columns, part[lenders[repeat, row]]), row)
-            - base[row]
-        )
+        growth[repeat, row] = losses(rows, row) - base[row]
         values[j] = (growth @ share).mean()
         terms = share * (growth - values[j]) / n_repeats
         sums = terms.sum(axis=0) + np.bincount(lenders.ravel(), terms.ravel(), n)
@@ -312,11 +292,8 @@ def derangement(share: NDArray, rng: np.random.Generator) -> Indices:
     order = rng.permutation(n)
     if np.ptp(share) > 0:
         ends = np.cumsum(share[order])
-        lenders = order[
-            np.minimum(
-                np.searchsorted(ends, (rng.uniform() + lenders) / n * ends[-1]), n - 1
-            )
-        ]
+        places = (rng.uniform() + lenders) / n * ends[-1]
+        lenders = order[np.minimum(np.searchsorted(ends, places), n - 1)]
         order = rng.permutation(n)
     row_lenders = np.empty(n, np.intp)
     row_lenders[order] = lenders[np.roll(order, 1)]
@@ -329,15 +306,14 @@ def _replaced(X: Any, rows: Indices, columns: Indices, values: NDArray) -> Rows:
     if not sp.issparse(replaced_rows):
         replaced_rows[:, columns] = values
         return replaced_rows
-    flags = np.zeros(X.shape[1], bool)
-    flags[columns] = True
-    replaced_rows.data[flags[replaced_rows.indices]] = 0.0
+    indices = replaced_rows.indices
+    replaced_rows.data[np.isin(indices, columns)] = 0.0
     m, k = values.shape
-    place = (
-        of.astype(replaced_rows.indices.dtype)
-        for of in (np.repeat(np.arange(m), k), np.tile(columns, m))
+    places = (
+        np.repeat(np.arange(m, dtype=indices.dtype), k),
+        np.tile(columns.astype(indices.dtype), m),
     )
-    other = sp.csr_array((values.ravel(), tuple(place)), shape=replaced_rows.shape)
+    other = sp.csr_array((values.ravel(), places), shape=replaced_rows.shape)
     other.eliminate_zeros()
     replaced_rows.eliminate_zeros()
     return replaced_rows + other

@@ -12,16 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import comb
 
 from bochner.arrays import Floats
-from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
 from bochner.explanations.column_factors import Opaque, Term
-from bochner.explanations.shapley import (
-    FEW_COLUMNS,
-    coalition_values,
-    products_and_others,
-    repeated_rows,
-)
+from bochner.explanations.shapley import add_terms, coalition_values, repeated_rows
 from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
@@ -97,17 +91,11 @@ class Interactions:
         ----------
         most : int, default=10
         """
-        first, second = np.triu_indices(len(self.feature_names), 1)
+        names = self.feature_names
+        first, second = np.triu_indices(len(names), 1)
         sizes = self.mean_absolute[first, second]
         order = np.argsort(-sizes, kind="stable")[:most]
-        return [
-            (
-                self.feature_names[first[k]],
-                self.feature_names[second[k]],
-                float(sizes[k]),
-            )
-            for k in order
-        ]
+        return [(names[first[k]], names[second[k]], float(sizes[k])) for k in order]
 
     def to_frame(self) -> Any:
         """Return `mean_absolute` as a pandas data frame."""
@@ -119,16 +107,15 @@ class Interactions:
 
     def to_json(self) -> str:
         """Return all numbers as JSON."""
-        names = {
+        facts = {
             "feature_names": self.feature_names,
             "output_names": self.output_names,
             "unit": self.unit,
+            "exact": self.is_exact,
+            "values": self.values.tolist(),
+            "errors": None if self.errors is None else self.errors.tolist(),
         }
-        errors = None if self.errors is None else self.errors.tolist()
-        return json.dumps(
-            names
-            | {"exact": self.is_exact, "values": self.values.tolist(), "errors": errors}
-        )
+        return json.dumps(facts)
 
     def plot(self, ax: Any = None, *, max_columns: int = 12, **kwargs: Any) -> Any:
         """Draw the mean absolute interactions as a matrix; needs matplotlib.
@@ -154,16 +141,10 @@ class Interactions:
 
     def _repr_html_(self) -> Markup:
         short = dict(zip(self.feature_names, cut_all(self.feature_names), strict=True))
-        rows = [
-            (short[a], short[b], number(size))
-            for a, b, size in self.top_pairs(MOST_SHOWN)
-        ]
-        caption = f"Interactions in {len(self.values):,} rows"
-        return table(
-            caption,
-            ("column", "other column", f"mean absolute value ({self.unit})"),
-            rows,
-        )
+        pairs = self.top_pairs(MOST_SHOWN)
+        rows = [(short[a], short[b], number(size)) for a, b, size in pairs]
+        head = ("column", "other column", f"mean absolute value ({self.unit})")
+        return table(f"Interactions in {len(self.values):,} rows", head, rows)
 
 
 def shapley_interactions(
@@ -210,26 +191,13 @@ def shapley_interactions(
     pairs = np.zeros((n, d, d, K))
     each = np.arange(d)
     variances = np.zeros_like(pairs)
-    is_sampled = errors is not None
-    for a in range(0, n, BATCH):
-        rows = slice(a, a + BATCH)
-        products, opaque = products_and_others(parts, X[rows], background)
-        for part in products:
-            part.add_values(X[rows], background, pairs[rows])
-        if opaque and d <= FEW_COLUMNS:
-            _add_by_coalitions(
-                opaque, as_dense(X[rows]), as_dense(background), pairs[rows]
-            )
-        elif opaque:
-            sums = (pairs[rows], variances[rows])
-            is_sampled = True
-            _add_sampled(
-                opaque, as_dense(X[rows]), as_dense(background), sums, (seed, a)
-            )
-        advance(len(pairs[rows]))
+    ways = _add_by_coalitions, _add_sampled
+    is_sampled = add_terms(
+        parts, X, background, (pairs, variances), ways, BATCH, seed, advance
+    )
     pairs += pairs.swapaxes(1, 2)
     pairs[:, each, each] = values - pairs.sum(axis=2) / 2
-    if not is_sampled:
+    if not is_sampled and errors is None:
         return pairs, None
     of_sums = variances[:, each, each] / 4
     variances[:, each, each] = 0.0
@@ -261,7 +229,8 @@ def _add_sampled(
     parts: Sequence[Opaque],
     X: NDArray,
     background: NDArray,
-    sums: tuple[NDArray, NDArray],
+    pairs: NDArray,
+    variances: NDArray,
     seed: tuple[int, int],
 ) -> None:
     """Add interactions above the diagonal by one coalition for each background row, and
@@ -272,18 +241,13 @@ def _add_sampled(
     changed sides. The difference of two coalitions of a background row tells the error.
     On the diagonal are the variances of the sums over the pairs of each column.
     """
-    pairs, variances = sums
     d = pairs.shape[1]
     sources = parts[0].sources
     first, second = np.triu_indices(d, 1)
-    changed = np.zeros((1 + d + len(first), d), bool)
-    changed[1 : d + 1][np.eye(d, dtype=bool)] = True
-    changed[np.arange(d + 1, len(changed)), first] = changed[
-        np.arange(d + 1, len(changed)), second
-    ] = True
-    of_column = (np.arange(d)[:, np.newaxis] == first) | (
-        np.arange(d)[:, np.newaxis] == second
-    )
+    # No column changes sides, each by itself, and each pair
+    single = np.eye(d, dtype=bool)
+    both = single[first] | single[second]
+    changed = np.vstack([np.zeros((1, d), bool), single, both])
     step = max(BOX_ENTRIES // (len(changed) * len(sources)), 1)
     n_repeated = repeated_rows(len(background))
     each = np.arange(d)
@@ -291,29 +255,23 @@ def _add_sampled(
     def drawn(i: int, rng: np.random.Generator, others: NDArray) -> Floats:
         """Interactions for background rows by a coalition each, shape (B, pairs, K)."""
         B = len(others)
-        parts_of_rows = []
+        interactions = []
+        numbers = rng.uniform(size=(B, d))
         inside = (
-            rng.uniform(size=(B, d))
-            < ((rng.permutation(B) + rng.uniform(size=B)) / B)[:, np.newaxis]
+            numbers < ((rng.permutation(B) + rng.uniform(size=B)) / B)[:, np.newaxis]
         )
         for a in range(0, B, step):
             coalitions = inside[a : a + step]
-            members = coalitions[:, np.newaxis] ^ changed
-            rows = np.where(
-                members[:, :, sources], X[i], others[a : a + step, np.newaxis]
-            )
-            scores = np.sum(
-                [part.scores(rows.reshape(-1, len(sources))) for part in parts], axis=0
-            )
+            members = (coalitions[:, np.newaxis] ^ changed)[:, :, sources]
+            rows = np.where(members, X[i], others[a : a + step, np.newaxis])
+            rows = rows.reshape(-1, len(sources))
+            scores = np.sum([part.scores(rows) for part in parts], axis=0)
             scores = scores.reshape(len(coalitions), len(changed), -1)
-            whole = scores[:, :1]
-            one = scores[:, 1 : d + 1]
-            two = scores[:, d + 1 :]
-            sides = np.where(coalitions[:, first] == coalitions[:, second], 1.0, -1.0)[
-                :, :, np.newaxis
-            ]
-            parts_of_rows.append(sides * (whole - one[:, first] - one[:, second] + two))
-        return np.concatenate(parts_of_rows)
+            whole, one, two = np.split(scores, [1, d + 1], axis=1)
+            is_one_side = coalitions[:, first] == coalitions[:, second]
+            sides = np.where(is_one_side, 1.0, -1.0)[:, :, np.newaxis]
+            interactions.append(sides * (whole - one[:, first] - one[:, second] + two))
+        return np.concatenate(interactions)
 
     def explain(i: int) -> None:
         rng = np.random.default_rng([*seed, i])
@@ -324,7 +282,7 @@ def _add_sampled(
         once[:n_repeated] -= difference / 2
         pairs[i, first, second] += once.mean(axis=0)
         variances[i, first, second] += np.square(difference).mean(axis=0) / (2 * B)
-        of_sums = np.einsum("jp,bpk->bjk", of_column.astype(float), difference)
+        of_sums = np.einsum("jp,bpk->bjk", both.T.astype(float), difference)
         variances[i, each, each] += np.square(of_sums).mean(axis=0) / (2 * B)
 
     in_threads(explain, range(len(X)))

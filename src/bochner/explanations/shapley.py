@@ -4,7 +4,7 @@ permutations of the columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,24 +94,52 @@ def shapley_values(
     )
     values = np.zeros(shape)
     variances = np.zeros_like(values)
+    ways = _add_by_coalitions, _add_sampled
+    is_sampled = add_terms(
+        parts, X, background, (values, variances), ways, BATCH, seed, advance
+    )
+    return ShapleyValues(values, base, np.sqrt(variances) if is_sampled else None)
+
+
+def add_terms(
+    parts: Sequence[Term],
+    X: Any,
+    background: Any,
+    sums: tuple[NDArray, NDArray],
+    ways: tuple[Callable[..., None], Callable[..., None]],
+    batch: int,
+    seed: int,
+    advance: Advance,
+) -> bool:
+    """Add what all terms tell of the rows to values, and to their variances where it
+    is sampled; whether it is.
+
+    Parameters
+    ----------
+    ways : tuple of two callables
+        How terms are added that are no products: of few columns by all coalitions,
+        without an error, and by some of them.
+    batch : int
+        Rows that all terms explain before the next ones.
+    """
+    values, variances = sums
+    by_coalitions, by_sampling = ways
     is_sampled = False
-    for a in range(0, X.shape[0], BATCH):
-        rows = slice(a, a + BATCH)
+    for a in range(0, X.shape[0], batch):
+        rows = slice(a, a + batch)
         products, opaque = products_and_others(parts, X[rows], background)
         for part in products:
             part.add_values(X[rows], background, values[rows])
         if opaque:
-            is_sampled = n_columns > FEW_COLUMNS
-            _add_sampled(
-                opaque,
-                as_dense(X[rows]),
-                as_dense(background),
-                (values[rows], variances[rows]),
-                (seed, a),
-            )
+            given = opaque, as_dense(X[rows]), as_dense(background), values[rows]
+            is_sampled = values.shape[1] > FEW_COLUMNS
+            if is_sampled:
+                by_sampling(*given, variances[rows], (seed, a))
+            else:
+                by_coalitions(*given)
         finite_predictions(values[rows])
         advance(len(values[rows]))
-    return ShapleyValues(values, base, np.sqrt(variances) if is_sampled else None)
+    return is_sampled
 
 
 def products_and_others(
@@ -135,17 +163,35 @@ def products_and_others(
     return products, opaque
 
 
+def _add_by_coalitions(
+    parts: Sequence[Opaque], X: NDArray, background: NDArray, values: NDArray
+) -> None:
+    """Add values of few columns, by all coalitions."""
+    d = values.shape[1]
+    shares = coalition_shares(d)[d]
+
+    def explain(i: int) -> None:
+        members, scores = coalition_values(parts, X[i], background, d)
+        sizes = members.sum(axis=1)
+        gains = (
+            members * shares[sizes - 1, np.newaxis]
+            - (1 - members) * shares[sizes, np.newaxis]
+        )
+        values[i] += gains.T @ scores
+
+    in_threads(explain, range(len(X)))
+
+
 def _add_sampled(
     parts: Sequence[Opaque],
     X: NDArray,
     background: NDArray,
-    sums: tuple[NDArray, NDArray],
+    values: NDArray,
+    variances: NDArray,
     seed: tuple[int, int],
 ) -> None:
     """Add values, and their variances, by a permutation for each background row and the
     same one in reverse.
-
-    Of few columns all coalitions are evaluated in place of that, and there is no error.
 
     On the way from a background row to the row that is explained, columns change one by
     one; a column is given the change of the function in its step. In reverse order
@@ -155,29 +201,20 @@ def _add_sampled(
     err to opposite sides, and a second draw for a share of the background rows where
     they err to the same side: the larger of both errors counts.
     """
-    n_columns = sums[0].shape[1]
-    if n_columns <= FEW_COLUMNS:
-
-        def add(i: int) -> None:
-            sums[0][i] += _by_coalitions(parts, X[i], background, n_columns)
-
-        in_threads(add, range(len(X)))
-        return
-
+    d = values.shape[1]
     n_repeated = repeated_rows(len(background))
 
     def explain(i: int) -> None:
         rng = np.random.default_rng([*seed, i])
-        ways = _changes(parts, X[i], background, n_columns, rng)
+        ways = _changes(parts, X[i], background, d, rng)
         first = ways.mean(axis=0)
-        second = _changes(parts, X[i], background[:n_repeated], n_columns, rng).mean(
-            axis=0
-        )
+        again = _changes(parts, X[i], background[:n_repeated], d, rng)
+        second = again.mean(axis=0)
         opposite = np.square((ways[0] - ways[1]) / 2).mean(axis=0)
         repeated = np.square(first[:n_repeated] - second).mean(axis=0) / 2
         first[:n_repeated] += (second - first[:n_repeated]) / 2
-        sums[0][i] += first.mean(axis=0)
-        sums[1][i] += np.maximum(opposite, repeated) / len(background)
+        values[i] += first.mean(axis=0)
+        variances[i] += np.maximum(opposite, repeated) / len(background)
 
     in_threads(explain, range(len(X)))
 
@@ -195,62 +232,41 @@ def coalition_values(
     """Members of all coalitions of d columns, (2^d, d), and the coalitions' values for
     a row, (2^d, K).
     """
-    sources = parts[0].sources
     members = (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
-    rows = np.where(members[:, np.newaxis, sources], x, background).reshape(-1, len(x))
-    scores = np.sum([part.scores(rows) for part in parts], axis=0).reshape(
-        1 << d, len(background), -1
-    )
-    return members, scores.mean(axis=1)
-
-
-def _by_coalitions(
-    parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
-) -> Floats:
-    """Shapley values of a row by all coalitions, shape (d, K)."""
-    members, scores = coalition_values(parts, x, background, d)
-    shares = coalition_shares(d)[d]
-    sizes = members.sum(axis=1)
-    gains = (
-        members * shares[sizes - 1, np.newaxis]
-        - (1 - members) * shares[sizes, np.newaxis]
-    )
-    return gains.T @ scores
+    is_changed = members[:, np.newaxis, parts[0].sources]
+    rows = np.where(is_changed, x, background).reshape(-1, len(x))
+    scores = np.sum([part.scores(rows) for part in parts], axis=0)
+    return members, scores.reshape(1 << d, len(background), -1).mean(axis=1)
 
 
 def _changes(
     parts: Sequence[Opaque],
     x: NDArray,
     background: NDArray,
-    n_columns: int,
+    d: int,
     rng: np.random.Generator,
 ) -> Floats:
     """Changes of the function by the columns on the ways from each background row to
     a row, shape (2, B, d, K).
     """
-    d = n_columns
     sources = parts[0].sources
-    order = rng.permuted(np.tile(np.arange(d), (len(background), 1)), axis=1)
-    changes = np.empty((2, *order.shape, parts[0].coef.shape[1]))
-    moves = np.zeros((len(background), d + 1), bool)
+    B = len(background)
+    order = rng.permuted(np.tile(np.arange(d), (B, 1)), axis=1)
+    changes = np.empty((2, B, d, parts[0].coef.shape[1]))
+    moves = np.zeros((B, d + 1), bool)
     np.logical_or.at(moves.T, sources, (background != x).T)
     moves[:, d] = True
     step = max(PATH_ENTRIES // ((d + 1) * len(x)), 1)
-    for way, columns in enumerate((order, order[:, ::-1])):
+    for way, columns in zip(changes, (order, order[:, ::-1]), strict=True):
         place = np.argsort(columns, axis=1)[:, sources]
-        for a in range(0, len(background), step):
-            row_slice = slice(a, a + step)
-            changed = place[row_slice, np.newaxis] < np.arange(d + 1)[:, np.newaxis]
-            path = np.where(changed, x, background[row_slice, np.newaxis])
-            new = np.take_along_axis(
-                moves[row_slice], np.insert(columns[row_slice], 0, d, axis=1), axis=1
-            )
+        for a in range(0, B, step):
+            rows = slice(a, a + step)
+            changed = place[rows, np.newaxis] < np.arange(d + 1)[:, np.newaxis]
+            path = np.where(changed, x, background[rows, np.newaxis])
+            moved = np.insert(columns[rows], 0, d, axis=1)
+            new = np.take_along_axis(moves[rows], moved, axis=1)
             scores = np.sum([part.scores(path[new]) for part in parts], axis=0)
             steps = np.diff(scores[np.cumsum(new) - 1].reshape(*new.shape, -1), axis=1)
-            np.put_along_axis(
-                changes[way, row_slice],
-                columns[row_slice, :, np.newaxis],
-                steps,
-                axis=1,
-            )
+            places = columns[rows, :, np.newaxis]
+            np.put_along_axis(way[rows], places, steps, axis=1)
     return changes

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from bochner.arrays import Floats
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
@@ -181,7 +182,7 @@ class AnchorFeatures(FeatureMap):
             shown = rng.permutation(X.shape[0])[: SHOWN_ROWS * self.n_features_out]
             self.reach_ = _connecting(self.neighbors(X[shown])[0], self.n_features_out)
 
-    def _principal(self, X: Rows, weight: NDArray, seed: int) -> NDArray[np.float64]:
+    def _principal(self, X: Rows, weight: NDArray, seed: int) -> Floats:
         """The directions of largest variance, shape (d, q), of sparse and very wide
         rows of largest squares.
         """

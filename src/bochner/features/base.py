@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from threading import local
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -42,29 +41,12 @@ Rows: TypeAlias = "NDArray | sp.csr_array"
 Centres: TypeAlias = "Sequence[NDArray | None] | None"
 
 
-class _Own(local):
-    """What a thread has for itself."""
-
-    def __init__(self) -> None:
-        self.state = np.random.RandomState(0)
-
-
-_own = _Own()
-
-
 def random_generator(random_state: Any) -> np.random.Generator:
     """Return a generator of a map, seeded by what `random_state` of scikit-learn draws
     first.
-
-    To seed a state again takes a hundredth of the time in which another one is made,
-    which asks the system for entropy.
     """
-    state = _own.state
-    if isinstance(random_state, int | np.integer):
-        state.seed(random_state)
-    else:
-        state = check_random_state(random_state)
-    return np.random.default_rng(state.randint(2**31, size=4))
+    seeds = check_random_state(random_state).randint(2**31, size=4)
+    return np.random.default_rng(seeds)
 
 
 class DenseFeatures(ABC):
@@ -112,27 +94,14 @@ class DenseFeatures(ABC):
         """Features of the rows, held in memory; see `FeatureMap.store`."""
         centre = None if centres is None else centres[0]
         bounds = self.bounds() if packed else None
-        if bounds is not None:
-            return self._store_bytes(
-                X, bounds, np.zeros(len(bounds)) if centre is None else centre
-            )
-        Z = self.rows(X)
-        if centre is not None:
-            Z -= centre.astype(Z.dtype)
-        return StoredFloats(Z)
-
-    def _store_bytes(self, X: Rows, bounds: NDArray, centre: NDArray) -> StoredBytes:
+        if bounds is None:
+            Z = self.rows(X)
+            if centre is not None:
+                Z -= centre.astype(Z.dtype)
+            return StoredFloats(Z)
+        centre = np.zeros(len(bounds)) if centre is None else centre
         stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
-        tile = self._tile_rows(X.dtype)
-
-        def put(start: int, stop: int) -> None:
-            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                stored.put(a, Z[: b - a])
-
-        for_rows(put, X.shape[0], tile)
+        self._in_tiles(X, lambda rows, Z: stored.put(rows.start, Z))
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
@@ -146,18 +115,27 @@ class DenseFeatures(ABC):
         more than a tile of features.
         """
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+
+        def multiply(rows: slice, Z: NDArray) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(Z, coef, out=result[rows])
+
+        self._in_tiles(X, multiply)
+        return result
+
+    def _in_tiles(self, X: Rows, work: Callable[[slice, NDArray], object]) -> None:
+        """Call ``work(rows, Z)`` for the features Z of every tile of the rows."""
         tile = self._tile_rows(X.dtype)
 
-        def multiply(start: int, stop: int) -> None:
+        def loop(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
             for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                with np.errstate(over="ignore", invalid="ignore"):
-                    np.matmul(Z[: b - a], coef, out=result[a:b])
+                rows = slice(a, min(a + tile, stop))
+                part = Z[: rows.stop - a]
+                self.write(X[rows], part)
+                work(rows, part)
 
-        for_rows(multiply, X.shape[0], tile)
-        return result
+        for_rows(loop, X.shape[0], tile)
 
     def require_output(self, X: Rows, cure: str) -> None:
         """Raise MemoryError, which names the cure, where the features of all rows do
@@ -256,24 +234,19 @@ class FeatureMap(TransformerMixin, KernelParameter):
         self
         """
         if is_collection(X):
-            return self._fit_collection(X)
-        X = self._checked(X)
-        self.draw(X.shape[1])
-        self.fit_sample(X, unit_weights(X.shape[0]))
-        self.fit_rows(X)
-        self.finalize()
-        self.check_occupancy()
-        return self
-
-    def _fit_collection(self, X: Any) -> Self:
-        """Fit the map to a collection of Dask, of which one partition at a time is
-        held.
-        """
-        first = concat([self._checked(rows) for rows in first_blocks(X, SAMPLE_ROWS)])
+            # One partition is held at a time
+            first = concat(
+                [self._checked(part) for part in first_blocks(X, SAMPLE_ROWS)]
+            )
+        else:
+            first = self._checked(X)
         self.draw(first.shape[1])
         self.fit_sample(first, unit_weights(first.shape[0]))
-        for rows in [first] if self.is_dense else map(self._checked, blocks_of(X)):
-            self.fit_rows(rows)
+        if is_collection(X) and not self.is_dense:
+            for part in blocks_of(X):
+                self.fit_rows(self._checked(part))
+        else:
+            self.fit_rows(first)
         self.finalize()
         self.check_occupancy()
         return self
@@ -305,42 +278,38 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """Rows as the methods take them; their columns are noted, or else compared
         with those that were.
         """
+        name = type(self).__name__
         if not reset:
             check_is_fitted(self)
         if isinstance(X, str | os.PathLike):
             raise TypeError(
-                f"{type(self).__name__} takes rows in memory, or a collection of "
+                f"{name} takes rows in memory, or a collection of "
                 "Dask, not a path: read it first, or "
                 "give the map to a model, whose fit reads files."
             )
         given = X
         X = checked_sparse(X)
-        types = list[Any]([np.float64, np.float32])
         try:
             X = validate_data(
                 self,
                 X,
                 reset=reset,
                 accept_sparse="csr",
-                dtype=types,
+                dtype=(np.float64, np.float32),
                 ensure_all_finite=False,
             )
         except np.exceptions.DTypePromotionError:
-            cure = (
-                "encode them before the map, by make_pipeline(TableEncoder(), "
-                f"{type(self).__name__}(...))"
-            )
             raise ValueError(
-                f"X holds dates or other columns that are no numbers; {cure}."
+                "X holds dates or other columns that are no numbers; encode them "
+                f"before the map, by make_pipeline(TableEncoder(), {name}(...))."
             ) from None
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise
-            cure = (
-                "encode it before the map, with make_pipeline(TableEncoder(), "
-                f"{type(self).__name__}(...))"
-            )
-            raise ValueError(f"X holds text ({error}); {cure}.") from None
+            raise ValueError(
+                f"X holds text ({error}); encode it before the map, with "
+                f"make_pipeline(TableEncoder(), {name}(...))."
+            ) from None
         if reset:
             require_width(X.shape[1])
             self._frame_names = frame_names(given)
@@ -429,10 +398,8 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """Names of the columns, which begin with the class in lower case."""
         check_is_fitted(self)
         check_feature_names_in(self, input_features)
-        return np.array(
-            [f"{type(self).__name__.lower()}{name}" for name in self._column_names()],
-            dtype=object,
-        )
+        prefix = type(self).__name__.lower()
+        return np.array([f"{prefix}{name}" for name in self._column_names()], object)
 
     def _column_names(self) -> Iterable[Any]:
         """What tells the columns from one another: their numbers."""

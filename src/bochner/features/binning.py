@@ -180,8 +180,10 @@ class BinningFeatures(FeatureMap):
         self.rows_per_bin_ = self.singleton_share_ = float("nan")
         self.keys_ = np.empty(0, np.int64)
         self.offsets_ = np.arange(P + 1, dtype=np.int64) * n_buckets
-        self._numbering = None if n_buckets else [Table() for _ in range(P)]
         self._caches = {}
+        self.__dict__.pop("_numbering", None)
+        if not n_buckets:
+            self._numbering = [Table() for _ in range(P)]
         return self
 
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
@@ -234,12 +236,9 @@ class BinningFeatures(FeatureMap):
         """
         if self.has_buckets:
             return self.store(X)
-        long = (
-            not sp.issparse(X)
-            and len(X) >= ORDERED_ROWS
-            and len(self.values_) >= ORDERED_GRIDS
-        )
-        return self._numbered(X, self.grids().order(X) if long else None)
+        is_dense = not sp.issparse(X)
+        many = X.shape[0] >= ORDERED_ROWS and len(self.values_) >= ORDERED_GRIDS
+        return self._numbered(X, self.grids().order(X) if is_dense and many else None)
 
     def _numbered(self, X: Rows, order: NDArray[np.intp] | None = None) -> StoredBins:
         """Number the bins of the rows, in some order."""
@@ -252,20 +251,18 @@ class BinningFeatures(FeatureMap):
 
     def finalize(self) -> None:
         """Lay out the columns after the last training row."""
-        if self._numbering is None:
+        tables = self._numbering
+        if tables is None:
             return
-        counts = [table.counts[: table.count] for table in self._numbering]
-        self.offsets_[1:] = np.cumsum([len(count) for count in counts])
-        self.keys_ = np.concatenate(
-            [table.keys[: table.count] for table in self._numbering]
-        )
+        counts = [table.counts[: table.count] for table in tables]
+        self.offsets_[1:] = np.cumsum([table.count for table in tables])
+        self.keys_ = np.concatenate([table.keys[: table.count] for table in tables])
         self._caches = {}
-        self._numbering = None
-        rows = int(counts[0].sum())
-        self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
-        self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(
-            rows * len(counts), 1
-        )
+        del self._numbering
+        entries = int(counts[0].sum()) * len(tables)
+        self.rows_per_bin_ = entries / max(self.n_features_out, 1)
+        n_alone = sum(int((count == 1).sum()) for count in counts)
+        self.singleton_share_ = n_alone / max(entries, 1)
 
     @property
     def has_buckets(self) -> bool:
@@ -357,69 +354,48 @@ class BinningFeatures(FeatureMap):
         """For what `transform` holds at once: a copy of the rows, ids, columns and
         their parts, values and weights.
         """
-        P, (rows, columns) = len(self.values_), X.shape
-        need = rows * (
-            P * (4 + 4 + 8 + 1 + 2 * X.dtype.itemsize)
-            + columns * X.dtype.itemsize * (not sp.issparse(X))
+        P = len(self.values_)
+        n_rows, n_columns = X.shape
+        row = P * (4 + 4 + 8 + 1 + 2 * X.dtype.itemsize)
+        if not sp.issparse(X):
+            row += n_columns * X.dtype.itemsize
+        require_memory(
+            n_rows * row, f"Binning {n_rows:,} rows by {P:,} grids", self.remedy
         )
-        require_memory(need, f"Binning {rows:,} rows by {P:,} grids", self.remedy)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K); of dense rows the
         bins are never held.
         """
+        from bochner.loops import bins
+
         grids = self.grids()
         lookups = self.lookups()
         require_length(coef, self.n_features_out)
         sums = np.zeros((X.shape[0], coef.shape[1]))
-        plain = not (sp.issparse(X) or lookups.n_buckets or grids.is_smooth)
-        if plain:
-            self._add_dot(
-                np.ascontiguousarray(X),
-                grids,
-                lookups,
-                np.ascontiguousarray(coef),
-                sums,
-            )
-        else:
-            self._add_stored_dot(X, coef, sums)
-        return sums.astype(coef.dtype)
-
-    def _add_dot(
-        self, X: NDArray, grids: Grids, lookups: Lookups, coef: NDArray, sums: NDArray
-    ) -> None:
-        from bochner.loops import bins
-
-        lattices = grids.lattices
-        rows = lookups.tile_rows
-        if len(X) <= FEWEST_ROWS:
-            bins.add_few(X, *grids.of_few, lookups.tables, coef, sums)
-            return
+        if sp.issparse(X) or lookups.n_buckets or grids.is_smooth:
+            # The bins of a block of rows are held at a time
+            V = np.ascontiguousarray(coef.T)
+            for a in range(0, X.shape[0], DOT_ROWS):
+                rows = slice(a, a + DOT_ROWS)
+                sums[rows] += self.store(X[rows]).forward(V).T
+            return sums.astype(coef.dtype)
+        X = np.ascontiguousarray(X)
+        V = np.ascontiguousarray(coef)
 
         def add(start: int, stop: int) -> None:
-            for a in range(start, stop, rows):
-                part = slice(a, min(a + rows, stop))
+            for a in range(start, stop, lookups.tile_rows):
+                rows = slice(a, min(a + lookups.tile_rows, stop))
+                columns = by_columns(X[rows])
                 bins.add_coefficients(
-                    *by_columns(X[part]), lattices, lookups.tables, coef, sums[part]
+                    *columns, grids.lattices, lookups.tables, V, sums[rows]
                 )
 
-        for_rows(add, len(X))
-
-    def _add_stored_dot(self, X: Rows, coef: NDArray, sums: NDArray) -> None:
-        """Add the features of the rows times coefficients to `sums`, where the bins of
-        a block of rows are held at a time.
-        """
-        V = np.ascontiguousarray(coef.T)
-        for a in range(0, X.shape[0], DOT_ROWS):
-            sums[a : a + DOT_ROWS] += self.store(X[a : a + DOT_ROWS]).forward(V).T
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {
-            name: value
-            for name, value in state.items()
-            if name != "_numbering" or value is not None
-        }
+        if len(X) <= FEWEST_ROWS:
+            bins.add_few(X, *grids.of_few, lookups.tables, V, sums)
+        else:
+            for_rows(add, len(X))
+        return sums.astype(coef.dtype)
 
     def _column_names(self) -> list[str]:
         return [

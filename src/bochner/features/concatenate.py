@@ -4,7 +4,7 @@ often one of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import pairwise
 from typing import Any
@@ -17,6 +17,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
 from bochner.engines.local import for_rows
 from bochner.features.base import (
@@ -103,9 +104,9 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
             with np.errstate(over="raise"):
                 out[:, : self.n_features_out] = (as_dense(X) - self.mean_) / self.scale_
         except FloatingPointError:
-            cure = "drop or clip such values"
             raise ValueError(
-                f"Input X holds values too large for {out.dtype} after scaling; {cure}."
+                f"Input X holds values too large for {out.dtype} after scaling; drop "
+                "or clip such values."
             ) from None
 
 
@@ -171,11 +172,8 @@ class ConcatenatedFeatures(FeatureMap):
         self.check_parameters()
         self.maps_ = [as_map(clone(part)).draw(n_features) for part in self.maps]
         self.n_features_in_ = n_features
-        self.weights_ = (
-            np.ones(len(self.maps_))
-            if self.weights is None
-            else np.array(self.weights, dtype=np.float64)
-        )
+        weights = np.ones(len(self.maps_)) if self.weights is None else self.weights
+        self.weights_ = np.array(weights, np.float64)
         self.edges_ = np.zeros(len(self.maps_) + 1, np.int64)
         self._lay_out()
         return self
@@ -222,8 +220,13 @@ class ConcatenatedFeatures(FeatureMap):
                 "maps must be a list of feature maps such as FourierFeatures(), got "
                 f"{maps!r}."
             )
-        for part in maps:
-            _check_part(part)
+        try:
+            for part in maps:
+                as_map(part)
+        except TypeError as error:
+            raise TypeError(
+                f"maps must be a list of feature maps or transformers: {error}"
+            ) from None
         if any(isinstance(part, ConcatenatedFeatures) for part in maps):
             raise TypeError(
                 "maps must not contain ConcatenatedFeatures: put all maps into one "
@@ -261,11 +264,8 @@ class ConcatenatedFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of training rows, of which every map takes note."""
-        parts = [
-            part.fit_store(X, packed, part_centres)
-            for part, part_centres in zip(self.maps_, self._each(centres), strict=True)
-        ]
-        return StoredTogether(parts, self.scales, self.edges_)
+        held = [part.fit_store(X, packed, own) for part, own in self._each(centres)]
+        return StoredTogether(held, self.scales, self.edges_)
 
     def finalize(self) -> None:
         """Finalize every map, and lay out their columns."""
@@ -286,12 +286,10 @@ class ConcatenatedFeatures(FeatureMap):
     @property
     def dense(self) -> DenseFeatures | None:
         """The maps as one to dense arrays; None where one of them is sparse."""
-        parts = [part.dense for part in self.maps_]
-        if all(parts):
-            return SideBySide(
-                [part for part in parts if part], self.scales, self.edges_
-            )
-        return None
+        parts = [part.dense for part in self.maps_ if part.dense is not None]
+        if len(parts) < len(self.maps_):
+            return None
+        return SideBySide(parts, self.scales, self.edges_)
 
     @property
     def learns_weights(self) -> bool:
@@ -309,7 +307,7 @@ class ConcatenatedFeatures(FeatureMap):
         return self.maps_
 
     @property
-    def scales(self) -> NDArray[np.float64]:
+    def scales(self) -> Floats:
         """Roots of the weights."""
         return np.sqrt(self.weights_)
 
@@ -317,17 +315,16 @@ class ConcatenatedFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of every map, held in memory."""
-        parts = [
-            part.store(X, packed, part_centres)
-            for part, part_centres in zip(self.maps_, self._each(centres), strict=True)
-        ]
-        return StoredTogether(parts, self.scales, self.edges_)
+        held = [part.store(X, packed, own) for part, own in self._each(centres)]
+        return StoredTogether(held, self.scales, self.edges_)
 
-    def _each(self, centres: Centres) -> list[Centres]:
-        """Centres as every map takes them."""
+    def _each(self, centres: Centres) -> Iterator[tuple[FeatureMap, Centres]]:
+        """The maps with the centres as each takes them."""
         if centres is None:
-            return [None] * len(self.maps_)
-        return [[centre] for centre in centres]
+            return ((part, None) for part in self.maps_)
+        return (
+            (part, [centre]) for part, centre in zip(self.maps_, centres, strict=True)
+        )
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes, over all maps."""
@@ -359,10 +356,9 @@ class ConcatenatedFeatures(FeatureMap):
         """Features of the rows times coefficients of shape (D, K), map by map."""
         result = np.zeros((X.shape[0], coef.shape[1]), X.dtype)
         scales = self.scales.astype(X.dtype)
-        for part, scale, (first, stop) in zip(
-            self.maps_, scales, _spans(self.edges_), strict=True
-        ):
-            result += part.dot(X, coef[first:stop]) * scale
+        spans = pairwise(self.edges_)
+        for part, scale, span in zip(self.maps_, scales, spans, strict=True):
+            result += part.dot(X, coef[slice(*span)]) * scale
         return result
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -374,7 +370,7 @@ class ConcatenatedFeatures(FeatureMap):
             for m, part in enumerate(self.maps_)
             for name in part.get_feature_names_out(columns)
         ]
-        return np.array(names, dtype=object)
+        return np.array(names, object)
 
 
 class SideBySide(DenseFeatures):
@@ -401,16 +397,13 @@ class SideBySide(DenseFeatures):
         return int(self.edges[-1])
 
     def write(self, X: Rows, out: NDArray) -> None:
+        spans = pairwise(self.edges)
         for part, scale, (first, stop) in zip(
-            self.parts, self.scales, _spans(self.edges), strict=True
+            self.parts, self.scales, spans, strict=True
         ):
             Z = np.empty((X.shape[0], stop - first), out.dtype)
             part.write(X, Z)
             np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])
-
-
-def _spans(edges: NDArray) -> list[tuple[int, int]]:
-    return list(pairwise(edges.tolist()))
 
 
 def _side_by_side(
@@ -419,33 +412,34 @@ def _side_by_side(
     """Features of several maps, times a factor each, as sparse rows; all entries of
     dense ones are kept.
     """
-    n, (*firsts, D) = parts[0].shape[0], edges.tolist()
+    n, D = parts[0].shape[0], int(edges[-1])
     lengths = [_row_length(Z) for Z in parts]
     if None in lengths:
         whole = [
             sp.csr_matrix(Z * scale) for Z, scale in zip(parts, scales, strict=True)
         ]
         return sp.csr_matrix(sp.hstack(whole, format="csr"))
-    ends = np.cumsum([0, *lengths])
-    wide = np.int64 if max(D, n * int(ends[-1])) >= 2**31 else np.int32
+    ends = np.cumsum([0, *lengths]).tolist()
+    wide = np.int64 if max(D, n * ends[-1]) >= 2**31 else np.int32
     values = np.empty((n, ends[-1]), scales.dtype)
     columns = np.empty((n, ends[-1]), wide)
 
-    def rows(start: int, stop: int) -> None:
-        row_slice = slice(start, stop)
-        for Z, scale, first, a, b in zip(
-            parts, scales, firsts, ends, ends[1:], strict=False
+    def write(start: int, stop: int) -> None:
+        rows = slice(start, stop)
+        for Z, scale, first, span in zip(
+            parts, scales, edges[:-1].astype(wide), pairwise(ends), strict=True
         ):
-            numbers = np.arange(b - a, dtype=wide)
             entries = Z
+            numbers = np.arange(Z.shape[1], dtype=wide)
             if isinstance(Z, sp.csr_matrix):
-                numbers = Z.indices.reshape(n, -1)[row_slice]
                 entries = Z.data.reshape(n, -1)
-            np.multiply(entries[row_slice], scale, out=values[row_slice, a:b])
-            np.add(numbers, wide(first), out=columns[row_slice, a:b])
+                numbers = Z.indices.reshape(n, -1)[rows]
+            place = rows, slice(*span)
+            np.multiply(entries[rows], scale, out=values[place])
+            np.add(numbers, first, out=columns[place])
 
-    for_rows(rows, n)
-    starts = np.arange(n + 1, dtype=wide) * ends[-1].astype(wide)
+    for_rows(write, n)
+    starts = np.arange(n + 1, dtype=wide) * wide(ends[-1])
     return sp.csr_matrix((values.ravel(), columns.ravel(), starts), shape=(n, D))
 
 
@@ -455,12 +449,3 @@ def _row_length(Z: NDArray | sp.csr_matrix) -> int | None:
         return Z.shape[1]
     lengths = np.diff(Z.indptr)
     return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else None
-
-
-def _check_part(part: Any) -> None:
-    try:
-        as_map(part)
-    except TypeError as error:
-        raise TypeError(
-            f"maps must be a list of feature maps or transformers: {error}"
-        ) from None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.arrays import Floats
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import device_of
 from bochner.engines.blas import single_threaded_blas
@@ -183,10 +184,9 @@ class FourierFeatures(DenseFeatureMap):
             self._weigh(weights)
 
     def _weigh(self, weights: NDArray) -> None:
-        lone = len(self.offsets_)
-        self.amplitudes_ = np.sqrt(
-            weights * np.repeat([1, 2], [len(weights) - lone, lone])
-        )
+        # Frequencies that have a cosine only count twice
+        twice = np.arange(len(weights)) >= len(weights) - len(self.offsets_)
+        self.amplitudes_ = np.sqrt(weights * np.where(twice, 2, 1))
         self._caches = {}
 
     @property
@@ -194,9 +194,9 @@ class FourierFeatures(DenseFeatureMap):
         """Number D of columns of the drawn map."""
         return 2 * self.frequencies_.shape[1] - len(self.offsets_)
 
-    def bounds(self) -> NDArray[np.float64]:
+    def bounds(self) -> Floats:
         """Amplitudes of the columns, shape (D,)."""
-        pairs = self.frequencies_.shape[1] - len(self.offsets_)
+        pairs = len(self.amplitudes_) - len(self.offsets_)
         return np.concatenate([self.amplitudes_[:pairs], self.amplitudes_])
 
     def check_rows(self, X: Rows) -> None:
@@ -262,24 +262,18 @@ class FourierFeatures(DenseFeatureMap):
         """
         self._check_arrays()
         m = len(self.amplitudes_)
-        pairs = len(self.amplitudes_) - len(self.offsets_)
-        first: NDArray | SignedHadamard
-        if self.sign_flips_ is not None and cheaper(self.n_features_in_, pairs or m):
-            first = self.sign_flips_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
-        else:
-            first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
-        rest = self.frequencies_[:, pairs or m :] / (2 * np.pi)
-        offsets = self.offsets_ / (2 * np.pi)
-        longest = float(
-            np.sqrt(np.einsum("ij,ij->j", self.frequencies_, self.frequencies_).max())
-            / (2 * np.pi)
-        )
+        size = m - len(self.offsets_) or m
+        turns = self.frequencies_ / (2 * np.pi)
+        first: NDArray | SignedHadamard = turns[:, :size]
+        if self.sign_flips_ is not None and cheaper(self.n_features_in_, size):
+            first = self.sign_flips_.first(size).scaled(1 / (2 * np.pi), 1)
+        squares = np.einsum("ij,ij->j", self.frequencies_, self.frequencies_)
         return (
             first.astype(dtype),
-            rest.astype(dtype),
+            turns[:, size:].astype(dtype),
             self.amplitudes_.astype(dtype),
-            offsets.astype(dtype),
-            longest,
+            (self.offsets_ / (2 * np.pi)).astype(dtype),
+            float(np.sqrt(squares.max()) / (2 * np.pi)),
         )
 
     def _check_arrays(self) -> None:
@@ -300,8 +294,8 @@ class FourierFeatures(DenseFeatureMap):
             )
 
     def _column_names(self) -> list[str]:
-        m = self.frequencies_.shape[1]
-        pairs = self.frequencies_.shape[1] - len(self.offsets_)
+        m = len(self.amplitudes_)
+        pairs = m - len(self.offsets_)
         waves = ("cos", range(pairs)), ("sin", range(pairs)), ("cos", range(pairs, m))
         return [f"_{wave}{j}" for wave, numbers in waves for j in numbers]
 
@@ -321,9 +315,8 @@ def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArr
     if may_be_far:
         from bochner.loops.trig import FAR
 
-        rows = ~(np.abs(T).max(axis=1) < FAR)
-        T[rows] = np.where(
-            np.isfinite(T[rows]), T[rows], 0
-        )  # whole turns, as all numbers beyond 2^53 are
-        T[rows] -= np.rint(T[rows])
+        far = ~(np.abs(T).max(axis=1) < FAR)
+        # All numbers beyond 2^53 are whole turns
+        turns = np.where(np.isfinite(T[far]), T[far], 0)
+        T[far] = turns - np.rint(turns)
     return T

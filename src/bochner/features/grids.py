@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.features.sampling import allocate
 from bochner.kernels import Kernel
@@ -62,30 +63,24 @@ def draw_grids(
         "Use fewer n_grids.",
     )
     pitches = np.full((*shape, n_features), np.inf)
+    values = np.empty(n_grids)
     smooth = np.zeros(shape, bool)
     first = 0
-    for (_, leaves), count in zip(terms, counts, strict=True):
+    for (variance, leaves), count in zip(terms, counts, strict=True):
+        part = slice(first, first + count)
+        first += count
+        values[part] = np.sqrt(variance / count)
         for f, leaf in enumerate(leaves):
             law = leaf.pitch_measure()
-            part = slice(first, first + count)
             columns = leaf.columns(n_features)
-            unit = law.quantile(
-                rng.uniform(np.finfo(float).tiny, 1.0, (count, len(columns)))
-            )
+            unit = law.quantile(rng.uniform(SMALLEST, 1.0, (count, len(columns))))
             with np.errstate(over="ignore"):
                 finite = np.clip(unit * leaf.scales(n_features), SMALLEST, LARGEST)
             pitches[part, f, columns] = np.where(np.isfinite(unit), finite, np.inf)
             smooth[part, f] = law.smooth
-        first += count
-    shifts = np.where(np.isfinite(pitches), rng.uniform(size=pitches.shape), 0.0)
-    shifts *= np.where(np.isfinite(pitches), pitches, 0.0)
-    values = np.repeat(
-        [
-            np.sqrt(variance / count)
-            for (variance, _), count in zip(terms, counts, strict=True)
-        ],
-        counts,
-    )
+    is_finite = np.isfinite(pitches)
+    shifts = np.where(is_finite, rng.uniform(size=pitches.shape), 0.0)
+    shifts *= np.where(is_finite, pitches, 0.0)
     return pitches, shifts, values, smooth
 
 
@@ -106,8 +101,14 @@ class Table:
         """Write the number of each hash into `ids`, a new one for each that is new."""
         done = 0
         while done < len(hashes):
-            table = self.keys, self.counts, self.slots, self.count
-            self.count, more = number_hashes(hashes[done:], *table, ids[done:])
+            self.count, more = number_hashes(
+                hashes[done:],
+                self.keys,
+                self.counts,
+                self.slots,
+                self.count,
+                ids[done:],
+            )
             done += more
             if done < len(hashes):
                 self._grow()
@@ -123,9 +124,7 @@ class Table:
         larger = Table(capacity)
         larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
         larger.counts[: self.count] = self.counts[: self.count]
-        self.keys = larger.keys
-        self.counts = larger.counts
-        self.slots = larger.slots
+        self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
 
 
 def number_hashes(
@@ -173,29 +172,23 @@ class Lookups:
     """
 
     def __init__(self, keys: NDArray, offsets: NDArray, n_grids: int) -> None:
-        fit = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
+        fit: Any = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
         _require(fit, f"offsets_ must be {n_grids + 1} numbers of int64")
         self.keys = np.require(keys, None, "W")
         self.offsets = offsets
         self.n_buckets = int(offsets[1]) if not len(keys) and offsets.any() else 0
         if self.n_buckets:
-            buckets = 1 <= self.n_buckets < 2**31 and np.array_equal(
-                offsets, np.arange(n_grids + 1) * self.n_buckets
-            )
-            _require(buckets, "offsets_ must be multiples of the number of buckets")
+            multiples = np.arange(n_grids + 1) * self.n_buckets
+            fit = 0 < self.n_buckets < 2**31 and np.array_equal(offsets, multiples)
+            _require(fit, "offsets_ must be multiples of the number of buckets")
             self.starts = np.zeros_like(offsets)
             self.slots = np.empty(0, np.int32)
             return
-        _require(
-            keys.dtype == np.int64 and keys.ndim == 1,
-            "keys_ must be int64, of one dimension",
-        )
-        whole = (
-            offsets[0] == 0
-            and offsets[-1] == len(keys)
-            and bool(np.all(np.diff(offsets) >= 0))
-        )
-        _require(whole, "offsets_ must rise from 0 to the number of keys_")
+        fit = keys.dtype == np.int64 and keys.ndim == 1
+        _require(fit, "keys_ must be int64, of one dimension")
+        fit = offsets[0] == 0 and offsets[-1] == len(keys)
+        fit = fit and np.all(np.diff(offsets) >= 0)
+        _require(fit, "offsets_ must rise from 0 to the number of keys_")
         self._fill()
 
     def _fill(self) -> None:
@@ -232,9 +225,8 @@ class Lookups:
 
     def of_grid(self, p: int) -> tuple[NDArray, NDArray]:
         """Keys and slots of a grid; of buckets none."""
-        return self.keys[slice(*self.offsets[p : p + 2])], self.slots[
-            slice(*self.starts[p : p + 2])
-        ]
+        keys = self.keys[slice(*self.offsets[p : p + 2])]
+        return keys, self.slots[slice(*self.starts[p : p + 2])]
 
     def _look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
         from bochner.loops.bins import bucket
@@ -252,7 +244,7 @@ def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     return columns, columns.min(axis=1).astype(float), columns.max(axis=1).astype(float)
 
 
-def _require(fit: bool, what: str) -> None:
+def _require(fit: Any, what: str) -> None:
     if not fit:
         raise ValueError(
             f"The arrays of this map are inconsistent: {what}. Fit it again."
@@ -295,23 +287,18 @@ class Grids:
         smooth: NDArray,
         n_features: int,
     ) -> None:
-        _require(
-            pitches.ndim == 3 and pitches.size > 0,
-            "pitches_ must have three dimensions",
-        )
-        P, F, d = *pitches.shape[:2], n_features
+        fit: Any = pitches.ndim == 3 and pitches.size > 0
+        _require(fit, "pitches_ must have three dimensions")
+        P, F, _ = pitches.shape
+        whole = (P, F, n_features)
         arrays = [pitches, shifts, multipliers, values, smooth]
-        shapes = [(P, F, d), (P, F, d), (P, F, d), (P,), (P, F)]
+        shapes = [whole, whole, whole, (P,), (P, F)]
         dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_]
-        _require(
-            [array.shape for array in arrays] == shapes,
-            f"their shapes must be {shapes}",
-        )
+        fit = [array.shape for array in arrays] == shapes
+        _require(fit, f"their shapes must be {shapes}")
         _require([array.dtype for array in arrays] == dtypes, "their dtypes are wrong")
-        _require(
-            bool(np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))),
-            "pitches_ must be positive",
-        )
+        fit = np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))
+        _require(fit, "pitches_ must be positive")
         self.inverses = 1 / pitches
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
         self.multipliers = multipliers
@@ -334,13 +321,11 @@ class Grids:
         with np.errstate(over="ignore"):
             at_zero = (cells * self.multipliers).sum(axis=(1, 2))
         largest = np.maximum(self.inverses.max(axis=0), 1 / NEAR)
-        reach = np.where(
-            np.abs(self.shifts).max(axis=0) < NEAR / 2, NEAR / 2 / largest, 0.0
-        )
-        of_columns = [
-            np.ascontiguousarray(one.transpose(1, 2, 0)) for one in self.lattices[:3]
-        ]
-        return (*of_columns, self.values), at_zero, reach
+        is_near = np.abs(self.shifts).max(axis=0) < NEAR / 2
+        reach = np.where(is_near, NEAR / 2 / largest, 0.0)
+        *lattices, values = self.lattices
+        last = [np.ascontiguousarray(one.transpose(1, 2, 0)) for one in lattices]
+        return (*last, values), at_zero, reach
 
     def tiles(self, X: Any) -> Sequence[Any]:
         """Rows in pieces that stay in the cache, dense ones by columns with the least
@@ -354,20 +339,15 @@ class Grids:
             X = X.copy()
             X.sum_duplicates()
         if sparse and self.is_smooth:
-            what = f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,"
             require_memory(
                 X.shape[0] * X.shape[1] * X.dtype.itemsize,
-                what,
+                f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,",
                 "Use fewer rows or columns at a time.",
             )
-        tiles: list[Any] = []
-        for a in range(0, X.shape[0], TILE_ROWS):
-            part = X[a : a + TILE_ROWS]
-            if sparse and not self.is_smooth:
-                tiles.append(part)
-                continue
-            tiles.append(by_columns(part.toarray() if sparse else part))
-        return tiles
+        parts = [X[a : a + TILE_ROWS] for a in range(0, X.shape[0], TILE_ROWS)]
+        if sparse and not self.is_smooth:
+            return parts
+        return [by_columns(as_dense(part)) for part in parts]
 
     def order(self, X: NDArray) -> NDArray[np.intp] | None:
         """Order in which neighbours share many bins: along the column that the grids

@@ -111,14 +111,12 @@ def kernel_between(features: FeatureMap, X: Any, Y: Any) -> Floats:
         rows = leaf.coordinates(X)
         others = leaf.coordinates(Y)
         if kernel_of(leaf.features) is None:
-            kernel_matrix = (
-                leaf.features.transform(rows) @ leaf.features.transform(others).T
-            )
+            transform = leaf.features.transform
+            values = as_dense(transform(rows) @ transform(others).T)
         else:
-            kernel_matrix = estimated_kernel(leaf.features)(
-                as_dense(rows), as_dense(others)
-            )
-        total += leaf.weight * np.asarray(as_dense(kernel_matrix), np.float64)
+            kernel = estimated_kernel(leaf.features)
+            values = kernel(as_dense(rows), as_dense(others))
+        total += leaf.weight * np.asarray(values, np.float64)
     return total
 
 
@@ -205,14 +203,12 @@ def seeded(features: Any, seed: int) -> FeatureMap:
         unset = [
             name
             for name, value in part.get_params().items()
-            if value is None and _is_seed(name)
+            if value is None
+            # Of the map or of something within it, such as a step of a pipeline
+            and (name == "random_state" or name.endswith("__random_state"))
         ]
-        part.set_params(
-            **{
-                name: (seed + m + k * len(parts)) % 2**31
-                for k, name in enumerate(unset)
-            }
-        )
+        for k, name in enumerate(unset):
+            part.set_params(**{name: (seed + m + k * len(parts)) % 2**31})
     return copy
 
 
@@ -235,31 +231,20 @@ def resized(features: FeatureMap, factor: float) -> FeatureMap:
     if isinstance(features, ConcatenatedFeatures):
         maps = [resized(part, factor) for part in features.maps]
         weights: Any = getattr(features, "weights_", features.weights)
-        return ConcatenatedFeatures(
-            maps, weights=None if weights is None else list(weights)
-        )
+        return ConcatenatedFeatures(maps, None if weights is None else list(weights))
     if isinstance(features, MetricFeatures):
         return MetricFeatures(features.metric, resized(features.features, factor))
     copy = clone(features)
-    if (name := size_name(features)) is not None:
-        copy.set_params(
-            **{name: max(round(factor * getattr(features, name) / 2) * 2, 2)}
-        )
+    name = size_name(features)
+    if name is not None:
+        size = max(round(factor * getattr(features, name) / 2) * 2, 2)
+        copy.set_params(**{name: size})
     return copy
 
 
 def size_name(features: Any) -> str | None:
     """Parameter that is the size of a map; None where there is none."""
-    sized = (
-        n
-        for n in ("n_grids", "n_components")
-        if isinstance(getattr(features, n, None), int | np.integer)
-    )
-    return next(sized, None)
-
-
-def _is_seed(name: str) -> bool:
-    """Whether a parameter is the seed of a map or of something within it, such as a
-    step of a pipeline.
-    """
-    return name == "random_state" or name.endswith("__random_state")
+    for name in ("n_grids", "n_components"):
+        if isinstance(getattr(features, name, None), int | np.integer):
+            return name
+    return None

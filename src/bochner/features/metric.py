@@ -63,11 +63,6 @@ def _as_slice(numbers: NDArray) -> slice | NDArray:
     return slice(int(numbers[0]), int(numbers[-1]) + 1) if follow else numbers
 
 
-def in_range(numbers: NDArray, end: int) -> bool:
-    """Whether all numbers are places in an array of that length."""
-    return numbers.size == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < end)
-
-
 class Metric:
     """A learned metric: coordinates of the columns, some warped or mixed, that share
     one lengthscale.
@@ -145,14 +140,10 @@ class Metric:
         shape = (len(self.warped_), -1) if len(self.warped_) else (0, 0)
         self.knots_ = np.asarray(knots, np.float64).reshape(shape)
         self.levels_ = np.asarray(levels, np.float64).reshape(shape)
-        self.linear_ = (
-            np.empty((0, 0)) if linear is None else np.asarray(linear, np.float64)
-        )
-        self.relevance_ = (
-            np.zeros(self.n_features_in_)
-            if relevance is None
-            else np.asarray(relevance, np.float64)
-        )
+        linear = np.empty((0, 0)) if linear is None else linear
+        self.linear_ = np.asarray(linear, np.float64)
+        relevance = np.zeros(self.n_features_in_) if relevance is None else relevance
+        self.relevance_ = np.asarray(relevance, np.float64)
 
     @property
     def n_features_out_(self) -> int:
@@ -189,29 +180,20 @@ class Metric:
         )
 
     def _repr_html_(self) -> str:
+        d = self.n_features_in_
         first = np.argsort(-self.relevance_, kind="stable")[:MOST_SHOWN]
-        coordinates = np.bincount(self.source_, minlength=self.n_features_in_)
-        warped = np.bincount(self.source_[self.warped_], minlength=self.n_features_in_)
-        shares = self.relevance_
-        names = column_names(self.names_, self.n_features_in_)
+        coordinates = np.bincount(self.source_, minlength=d)
+        warped = np.bincount(self.source_[self.warped_], minlength=d)
+        names = column_names(self.names_, d)
         rows = [
-            (names[j], percent(float(shares[j])), int(coordinates[j]), int(warped[j]))
+            (names[j], percent(self.relevance_[j]), int(coordinates[j]), int(warped[j]))
             for j in first
         ]
-        columns_note = (
-            f", the {len(first)} most relevant columns"
-            if len(first) < self.n_features_in_
-            else ""
-        )
-        mixed = (
-            f", {self.linear_.shape[1]} of them mixed by a linear map"
-            if self.linear_.size
-            else ""
-        )
-        caption = (
-            f"Metric: {self.n_features_out_} coordinates of "
-            f"{self.n_features_in_} columns{mixed}{columns_note}"
-        )
+        caption = f"Metric: {self.n_features_out_} coordinates of {d} columns"
+        if self.linear_.size:
+            caption += f", {self.linear_.shape[1]} of them mixed by a linear map"
+        if len(first) < d:
+            caption += f", the {len(first)} most relevant columns"
         head = ("column", "relevance", "coordinates", "warped")
         return table(caption, head, cut_named(rows))
 
@@ -247,49 +229,34 @@ class Metric:
                     "This metric warps or mixes columns, which needs dense rows: "
                     "call toarray()."
                 )
-            return sp.csr_matrix(
-                sp.csr_matrix(X)[:, self.source_].multiply(self.scale_.astype(X.dtype))
-            )
+            scale = self.scale_.astype(X.dtype)
+            return sp.csr_matrix(sp.csr_matrix(X)[:, self.source_].multiply(scale))
         U = self.unmixed(X)
         if not self.linear_.size:
             return U
         q = self.linear_.shape[1]
-        mixed = self._prepared(X.dtype).mixed
-        if q == U.shape[1]:
-            return product(U, mixed)
-        V = np.empty((len(U), mixed.shape[1] + U.shape[1] - q), U.dtype)
-        V[:, : mixed.shape[1]], V[:, mixed.shape[1] :] = (
-            product(U[:, :q], mixed),
-            U[:, q:],
-        )
-        return V
+        mixed = product(U[:, :q], self._prepared(X.dtype).mixed)
+        return mixed if q == U.shape[1] else np.hstack([mixed, U[:, q:]])
 
     def unmixed(self, X: NDArray) -> NDArray:
         """Coordinates of checked dense rows before the linear map, each of one
         column.
         """
-        U, (scale, source, warps, _) = (
-            np.empty((len(X), len(self.source_)), X.dtype),
-            self._prepared(X.dtype),
-        )
+        scale, source, warps, _ = self._prepared(X.dtype)
+        U = np.empty((len(X), len(self.source_)), X.dtype)
 
         def write(start: int, stop: int) -> None:
             rows = X[start:stop]
             out = U[start:stop]
-            columns = (
-                rows
-                if source is None
-                else rows.take(source, axis=1, out=out, mode="clip")
-            )
+            columns = rows
+            if source is not None:
+                columns = rows.take(source, axis=1, out=out, mode="clip")
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
                 np.multiply(columns, scale, out=out)
                 if warps is not None:
                     out[:, warps] = self._warps(rows).T
 
-        if len(X) <= TILE_ROWS:
-            write(0, len(X))
-        else:
-            for_rows(write, len(X), TILE_ROWS)
+        for_rows(write, len(X), TILE_ROWS, TILE_ROWS)
         return U
 
     def _warps(self, rows: NDArray) -> NDArray:
@@ -306,23 +273,17 @@ class Metric:
         """Refuse arrays that do not fit together, of which the compiled loop of the
         warps would not be aware.
         """
-        m, (w, k) = (
-            np.size(self.source_),
-            np.shape(self.knots_) if np.ndim(self.knots_) == 2 else (-1, 0),
-        )
-        whole = of_shapes(
+        m = np.size(self.source_)
+        w, k = np.shape(self.knots_) if np.ndim(self.knots_) == 2 else (-1, 0)
+        fit = k >= min(w, 1) and of_shapes(
             [self.scale_, self.knots_, self.levels_, self.slopes_],
             [(m,), (w, k), (w, k), (w,)],
         )
-        columns = [(self.source_, (m,), self.n_features_in_), (self.warped_, (w,), m)]
-        numbers = all(
-            isinstance(array, np.ndarray)
-            and array.dtype == np.int64
-            and array.shape == shape
-            and in_range(array, end)
-            for array, shape, end in columns
-        )
-        if not (whole and numbers and k >= min(w, 1)):
+        columns = (self.source_, m, self.n_features_in_), (self.warped_, w, m)
+        for array, size, end in columns:
+            fit = fit and of_shapes([array], [(size,)], np.int64)
+            fit = fit and (not size or (array.min() >= 0 and array.max() < end))
+        if not fit:
             raise ValueError(
                 "The arrays of this Metric are inconsistent. Learn it again."
             )
@@ -382,16 +343,16 @@ class Metric:
         those of factor zero left out.
         """
         nonzero = np.flatnonzero(factors)
-        of = np.isin(self.warped_, nonzero)
-        warped = self.warped_[of]
+        is_kept = np.isin(self.warped_, nonzero)
+        warped = self.warped_[is_kept]
         return Metric(
             self.n_features_in_,
             self.source_[nonzero],
             (self.scale_ * factors)[nonzero],
             warped=np.searchsorted(nonzero, warped),
-            knots=self.knots_[of],
-            levels=self.levels_[of] * factors[warped, np.newaxis],
-            slopes=self.slopes_[of] * factors[warped],
+            knots=self.knots_[is_kept],
+            levels=self.levels_[is_kept] * factors[warped, np.newaxis],
+            slopes=self.slopes_[is_kept] * factors[warped],
         )
 
     def plot(
@@ -473,8 +434,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)
-    linear = metric.linear_ if metric.linear_.size else None
-    return metric.with_maps(linear, total / (total.sum() or 1.0))
+    return metric.with_maps(metric.linear_, total / (total.sum() or 1.0))
 
 
 class MetricFeatures(FeatureMap):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import clone
 
+from bochner.arrays import Floats
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.algebra import binary_unit, product, shifted_cholesky, solve_lower
@@ -22,7 +23,6 @@ from bochner.features.base import (
     Rows,
     random_generator,
 )
-from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, estimated_kernel, kernel_of, leaves
 from bochner.features.metric import MetricFeatures
@@ -100,8 +100,8 @@ class NystroemFeatures(DenseFeatureMap):
     True
     """
 
-    landmarks_: NDArray[np.float64]
-    root_: NDArray[np.float64]
+    landmarks_: Floats
+    root_: Floats
 
     def __init__(
         self,
@@ -140,27 +140,18 @@ class NystroemFeatures(DenseFeatureMap):
             "The kernel matrix of landmarks",
             "Use fewer n_components.",
         )
-        landmark_rows = X[np.sort(rng.permutation(rows)[:m])]
-        moved = len(rows) > m and _is_euclidean(self.kernel)
-        self.landmarks_ = (
-            k_means(X, weight, landmark_rows)
-            if moved
-            else as_dense(landmark_rows).astype(np.float64)
-        )
+        landmarks = X[np.sort(rng.permutation(rows)[:m])]
+        if len(rows) > m and _is_euclidean(self.kernel):
+            self.landmarks_ = k_means(X, weight, landmarks)
+        else:
+            self.landmarks_ = as_dense(landmarks).astype(np.float64)
         self._caches = {}
         values, vectors = eigh(self.kernel(self.landmarks_))
-        component_slice = slice(
-            int(
-                np.searchsorted(
-                    values, LEAST_EIGENVALUE * max(float(values[-1]), 0.0), side="right"
-                )
-            ),
-            None,
-        )
-        root = (vectors[:, component_slice] / np.sqrt(values[component_slice]))[:, ::-1]
-        self.root_ = root * np.sign(
-            root[np.abs(root).argmax(axis=0), np.arange(root.shape[1])]
-        )
+        least = LEAST_EIGENVALUE * max(values[-1], 0.0)
+        first = np.searchsorted(values, least, side="right")
+        root = (vectors[:, first:] / np.sqrt(values[first:]))[:, ::-1]
+        largest = root[np.abs(root).argmax(axis=0), np.arange(root.shape[1])]
+        self.root_ = root * np.sign(largest)
 
     @property
     def n_features_out(self) -> int:
@@ -192,19 +183,22 @@ class NystroemFeatures(DenseFeatureMap):
 
     def _values(self, X: Any) -> NDArray:
         """Kernel with the landmarks, shape (b, m), in the precision of the rows."""
-        length = _gaussian_scale(self.kernel, self.n_features_in_)
-        if length is None:
-            return self.kernel(as_dense(X).astype(np.float64), self.landmarks_).astype(
-                X.dtype
-            )
-        variance, scale = length
+        gaussian = _gaussian_scale(self.kernel, self.n_features_in_)
+        if gaussian is None:
+            rows = as_dense(X).astype(np.float64)
+            return self.kernel(rows, self.landmarks_).astype(X.dtype)
+        variance, scale = gaussian
+        # Distances from the mean of the landmarks lose fewer digits
         centre, inverse = self._cached(
-            f"units {X.dtype}", lambda: self._units(1 / scale, X.dtype)
+            f"units {X.dtype}",
+            lambda: (
+                self.landmarks_.mean(axis=0).astype(X.dtype),
+                (1 / scale).astype(X.dtype),
+            ),
         )
         if sp.issparse(X):
-            values = self._distances(
-                X.multiply(inverse).tocsr().astype(np.float64), None, scale
-            )
+            U = X.multiply(inverse).tocsr().astype(np.float64)
+            values = self._distances(U, None, scale)
         else:
             with np.errstate(over="ignore"):
                 U = (X - centre) * inverse
@@ -214,36 +208,27 @@ class NystroemFeatures(DenseFeatureMap):
             values *= variance
         return values.astype(X.dtype, copy=False)
 
-    def _units(self, inverse: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray]:
-        """Mean of the landmarks, about which distances lose fewer digits, and
-        inverse lengthscales.
-        """
-        return self.landmarks_.mean(axis=0).astype(dtype), inverse.astype(dtype)
-
     def _distances(self, U: Any, centre: NDArray | None, scale: NDArray) -> NDArray:
         """Minus halves of the squared distances to the landmarks, over the
         lengthscale, shape (b, m).
         """
         shift = 0.0 if centre is None else centre.astype(np.float64)
-        name = f"landmarks {U.dtype} {centre is None}"
         V = self._cached(
-            name,
+            f"landmarks {U.dtype} {centre is None}",
             lambda: np.ascontiguousarray(
                 ((self.landmarks_ - shift) / scale).T.astype(U.dtype)
             ),
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            squared_norms = (
-                np.asarray(U.power(2).sum(axis=1)).ravel()
-                if sp.issparse(U)
-                else np.einsum("ij,ij->i", U, U)
-            )
+            if sp.issparse(U):
+                squares = np.ravel(U.power(2).sum(axis=1))
+            else:
+                squares = np.einsum("ij,ij->i", U, U)
             values = np.asarray(U @ V)
-            values -= (squared_norms / 2)[:, np.newaxis]
+            values -= (squares / 2)[:, np.newaxis]
             values -= np.einsum("ij,ij->j", V, V) / 2
-        values[
-            ~np.isfinite(squared_norms)
-        ] = -np.inf  # not the difference of two infinite numbers
+        # Not the difference of two infinite numbers
+        values[~np.isfinite(squares)] = -np.inf
         return np.minimum(values, 0, out=values)
 
 
@@ -251,9 +236,7 @@ class NystroemFeatures(DenseFeatureMap):
 FAR_UNIT = 2.0**50
 
 
-def k_means(
-    X: Any, weight: NDArray, centres: Any, n_iter: int = 3
-) -> NDArray[np.float64]:
+def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> Floats:
     """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any
     number of threads.
     """
@@ -267,15 +250,12 @@ def k_means(
         nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(
             axis=1
         )
-        members = sp.csr_array(
-            (weight, (nearest, np.arange(n))), shape=(len(centres), n)
-        )
+        places = (nearest, np.arange(n))
+        members = sp.csr_array((weight, places), shape=(len(centres), n))
         total = members.sum(axis=1)
-        sums = members @ X
+        sums = as_dense(members @ X)
         nonempty = total > 0
-        centres[nonempty] = (
-            as_dense(sums)[nonempty] / total[nonempty, np.newaxis]
-        ).astype(X.dtype)
+        centres[nonempty] = sums[nonempty] / total[nonempty, np.newaxis]
     return centres.astype(np.float64)
 
 
@@ -290,9 +270,7 @@ def _is_euclidean(kernel: Kernel) -> bool:
     )
 
 
-def _gaussian_scale(
-    kernel: Kernel, n_features: int
-) -> tuple[float, NDArray[np.float64]] | None:
+def _gaussian_scale(kernel: Kernel, n_features: int) -> tuple[float, Floats] | None:
     """Variance and lengthscales of a single Gaussian kernel; None of another."""
     terms = kernel.terms()
     if len(terms) != 1 or len(terms[0][1]) != 1 or type(terms[0][1][0]) is not Gaussian:
@@ -345,20 +323,19 @@ class LandmarkFeatures(DenseFeatures):
     ) -> None:
         self._parts = [_Part(leaf, landmarks) for leaf in leaves(features)]
         self.landmarks = landmarks
-        self.root = self._root() if root is None else root
-
-    def _root(self) -> NDArray[np.float64]:
-        within = self.values(self.landmarks)
-        rounding = ROUNDING * float(np.trace(within)) or 1.0
-        lower = shifted_cholesky(within, rounding, rounding)
-        return solve_lower(lower, np.eye(len(lower)))
+        if root is None:
+            within = self.values(landmarks)
+            rounding = ROUNDING * float(np.trace(within)) or 1.0
+            lower = shifted_cholesky(within, rounding, rounding)
+            root = solve_lower(lower, np.eye(len(lower)))
+        self.root = root
 
     @property
     def n_features_out(self) -> int:
         """Number of landmarks."""
         return len(self.landmarks)
 
-    def values(self, X: Rows) -> NDArray[np.float64]:
+    def values(self, X: Rows) -> Floats:
         """Kernel with the landmarks, shape (b, m)."""
         X = np.asarray(as_dense(X), np.float64)
         total = np.zeros((len(X), len(self.landmarks)))
@@ -366,7 +343,7 @@ class LandmarkFeatures(DenseFeatures):
             total += part.values(X)
         return total
 
-    def variance(self, X: Rows) -> NDArray[np.float64]:
+    def variance(self, X: Rows) -> Floats:
         """k(x, x) of each row, shape (b,)."""
         return np.sum([part.variance(X) for part in self._parts], axis=0)
 
@@ -387,29 +364,28 @@ class _Part:
         rows = leaf.coordinates(np.asarray(landmarks, np.float64))
         self.others = rows if self.exact else self._features(rows)
 
-    def _features(self, rows: Rows) -> NDArray[np.float64]:
-        dense = self.leaf.features.dense
-        if dense is not None:
-            return dense.rows(rows)
-        return self.leaf.features.transform(rows)
+    def _features(self, rows: Rows) -> Floats:
+        features = self.leaf.features
+        if features.dense is not None:
+            return features.dense.rows(rows)
+        return features.transform(rows)
 
     def values(self, X: NDArray) -> Any:
         """Kernel with the landmarks, shape (b, m)."""
         rows = self.leaf.coordinates(X)
-        if not self.exact:
-            return self.leaf.weight * as_dense(self._features(rows) @ self.others.T)
-        return self.leaf.weight * estimated_kernel(self.leaf.features)(
-            rows, self.others
-        )
-
-    def variance(self, X: Rows) -> NDArray[np.float64]:
-        """k(x, x) of each row."""
         if self.exact:
-            return np.full(
-                X.shape[0], self.leaf.weight * self.leaf.features.kernel.variance
-            )
+            values = estimated_kernel(self.leaf.features)(rows, self.others)
+        else:
+            values = as_dense(self._features(rows) @ self.others.T)
+        return self.leaf.weight * values
+
+    def variance(self, X: Rows) -> Floats:
+        """k(x, x) of each row."""
+        weight = self.leaf.weight
+        if self.exact:
+            return np.full(X.shape[0], weight * self.leaf.features.kernel.variance)
         Z = as_dense(self._features(self.leaf.coordinates(X.astype(np.float64))))
-        return self.leaf.weight * np.einsum("ij,ij->i", Z, Z)
+        return weight * np.einsum("ij,ij->i", Z, Z)
 
 
 # Rows that are compared with all that are kept at a time, for exact kernels cost as
@@ -521,37 +497,33 @@ class PriorFunctions:
     def __init__(
         self, features: FeatureMap, n_functions: int, rng: np.random.Generator
     ) -> None:
-        self._parts: list[tuple[LeafMap, FeatureMap, NDArray]] = []
+        self._parts = list[tuple[LeafMap, FeatureMap, NDArray]]()
         for leaf in leaves(features):
             fresh = _fresh(leaf, features.n_features_in_, int(rng.integers(2**31)))
-            coef = rng.standard_normal((fresh.n_features_out, n_functions)) * np.sqrt(
-                leaf.weight
-            )
-            self._parts.append((leaf, fresh, coef))
+            coef = rng.standard_normal((fresh.n_features_out, n_functions))
+            self._parts.append((leaf, fresh, coef * np.sqrt(leaf.weight)))
 
-    def __call__(self, X: Rows) -> NDArray[np.float64]:
+    def __call__(self, X: Rows) -> Floats:
         """Values at some rows, shape (n, S)."""
-        total: Any = 0.0
-        for leaf, fresh, coef in self._parts:
-            total = total + fresh.dot(
-                leaf.coordinates(X.astype(np.float64, copy=False)), coef
-            )
-        return total
+        X = X.astype(np.float64, copy=False)
+        values = [
+            fresh.dot(leaf.coordinates(X), coef) for leaf, fresh, coef in self._parts
+        ]
+        return np.sum(values, axis=0)
 
 
 def _fresh(leaf: LeafMap, n_features: int, seed: int) -> FeatureMap:
     """A map of the same kernel that is drawn again, for rows as the single map sees
     them.
     """
-    fresh: Any = leaf.features
+    features: Any = leaf.features
     if not has_exact_kernel(leaf):
-        return fresh
+        return features
     n_features = leaf.metrics[-1].n_features_out_ if leaf.metrics else n_features
-    if getattr(fresh, "column_share", 1.0) != 1.0:
-        mixture: BinningFeatures = clone(fresh).set_params(
-            n_buckets=N_BUCKETS, random_state=seed
+    if getattr(features, "column_share", 1.0) == 1:
+        fresh: Any = FourierFeatures(
+            features.kernel, N_COMPONENTS, sampling="iid", random_state=seed
         )
-        return mixture.draw(n_features)
-    return FourierFeatures(
-        fresh.kernel, N_COMPONENTS, sampling="iid", random_state=seed
-    ).draw(n_features)
+    else:
+        fresh = clone(features).set_params(n_buckets=N_BUCKETS, random_state=seed)
+    return fresh.draw(n_features)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,34 +85,35 @@ def draw_frequencies(
     """
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling must be one of {SAMPLINGS}, got {sampling!r}.")
-    need = 32 * n_frequencies * n_features * (POOL if sampling == "leverage" else 1)
-    what = f"Drawing {n_frequencies:,} frequencies in {n_features:,} dimensions"
-    require_memory(need, what, "Use fewer n_components.")
-    terms = kernel.terms()
-    counts = allocate(
-        [variance for variance, _ in terms], n_frequencies, "n_components"
+    require_memory(
+        32 * n_frequencies * n_features * (POOL if sampling == "leverage" else 1),
+        f"Drawing {n_frequencies:,} frequencies in {n_features:,} dimensions",
+        "Use fewer n_components.",
     )
-    weights = [
-        np.full(count, variance / count)
-        for (variance, _), count in zip(terms, counts, strict=True)
-    ]
-    if (
-        sampling == "auto"
-        and cheaper(n_features, n_frequencies, CLEARLY)
-        and _sign_flips_alone(terms)
-    ):
+    terms = kernel.terms()
+    variances = [variance for variance, _ in terms]
+    counts = allocate(variances, n_frequencies, "n_components")
+    weights = np.repeat(variances / counts, counts)
+    alone = _sign_flips_alone(terms)
+    if sampling == "auto" and alone and cheaper(n_features, n_frequencies, CLEARLY):
         sampling = "structured"
     if sampling == "structured":
-        _require_directions(terms)
-        if n_features >= SignedHadamard.fewest and _sign_flips_alone(terms):
-            return _draw_sign_flips(
-                terms[0][1][0], n_frequencies, n_features, weights[0], rng
-            )
+        for leaf in (leaf for _, leaves in terms for leaf in leaves):
+            _require_draws(leaf, sampling)
+            if not _has_directions(leaf):
+                raise ValueError(
+                    "sampling='structured' needs frequencies of uniform direction, and "
+                    f"those of {leaf!r} have none: use "
+                    "sampling='orthogonal' or 'qmc'."
+                )
+        if alone and n_features >= SignedHadamard.fewest:
+            flips = _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, rng)
+            return Draw(flips.frequencies(), weights, flips)
     blocks = [
         _draw_term(leaves, count, n_features, sampling, rng)
         for (_, leaves), count in zip(terms, counts, strict=True)
     ]
-    return Draw(np.hstack(blocks), np.concatenate(weights))
+    return Draw(np.hstack(blocks), weights)
 
 
 def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.int64]:
@@ -145,18 +146,18 @@ def _draw_term(
 ) -> NDArray:
     """Sum of one frequency of each factor, shape (n_features, size)."""
     measures = [leaf.spectral_measure() for leaf in leaves]
-    coordinates = [leaf.n_coordinates(n_features) for leaf in leaves]
     shapes = [
-        (d, measure.n_uniforms)
-        for d, measure in zip(coordinates, measures, strict=True)
+        (leaf.n_coordinates(n_features), measure.n_uniforms)
+        for leaf, measure in zip(leaves, measures, strict=True)
     ]
     if any(isinstance(measure, Drawn) for measure in measures):
-        _require_draws(leaves, sampling)
+        for leaf in leaves:
+            _require_draws(leaf, sampling)
         sampling = "iid"
     elif sampling == "auto":
         # Few dimensions and many points, which Sobol's fill more evenly; uniform
         # numbers beside the coordinates do not count
-        columns = sum(coordinates)
+        columns = sum(d for d, _ in shapes)
         even = columns <= LOW or (columns <= MIDDLE and size >= POINTS * columns)
         sampling = "qmc" if even else "orthogonal"
     if sampling == "qmc":
@@ -170,10 +171,8 @@ def _draw_term(
             for d, more in shapes
         ]
     total = np.zeros((n_features, size))
-    for leaf, measure, (normal, uniform) in zip(leaves, measures, numbers, strict=True):
-        total += leaf.frequencies(
-            unit_frequencies(measure, normal, uniform), n_features
-        )
+    for leaf, measure, drawn in zip(leaves, measures, numbers, strict=True):
+        total += leaf.frequencies(unit_frequencies(measure, *drawn), n_features)
     return total
 
 
@@ -249,12 +248,9 @@ def _sobol(
     drawn = Sobol(dimensions, rng=rng).random_base2((int(size) - 1).bit_length())[:size]
     points = np.clip(drawn.T, TINY, 1 - 2**-53)
     numbers = []
-    first = 0
     for d, more in shapes:
-        numbers.append(
-            (ndtri(points[first : first + d]), points[first + d : first + d + more])
-        )
-        first += d + more
+        normal, uniform, points = np.split(points, [d, d + more])
+        numbers.append((ndtri(normal), uniform))
     return numbers
 
 
@@ -267,52 +263,35 @@ def _sign_flips_alone(terms: Sequence[Term]) -> bool:
     """Whether the kernel is one leaf, of all columns, whose frequencies have
     directions.
     """
-    leaf = terms[0][1][0]
-    alone = (
-        len(terms) == 1
-        and len(terms[0][1]) == 1
-        and type(leaf).frequencies is Stationary.frequencies
+    _, leaves = terms[0]
+    return (
+        len(terms) == len(leaves) == 1
+        and type(leaves[0]).frequencies is Stationary.frequencies
+        and _has_directions(leaves[0])
     )
-    return alone and _has_directions(leaf)
 
 
-def _require_directions(terms: Sequence[Term]) -> None:
-    for leaf in (leaf for _, leaves in terms for leaf in leaves):
-        _require_draws([leaf], "structured")
-        if not _has_directions(leaf):
-            raise ValueError(
-                "sampling='structured' needs frequencies of uniform direction, and "
-                f"those of {leaf!r} have none: use "
-                "sampling='orthogonal' or 'qmc'."
-            )
-
-
-def _require_draws(leaves: Sequence[Leaf], sampling: str) -> None:
-    for leaf in leaves:
-        if isinstance(leaf.spectral_measure(), Drawn) and sampling not in (
-            "auto",
-            "iid",
-            "leverage",
-        ):
-            raise ValueError(
-                f"sampling={sampling!r} computes frequencies from its own points, "
-                f"and those of {leaf!r} are drawn by "
-                "its sampler: use sampling='iid'."
-            )
+def _require_draws(leaf: Leaf, sampling: str) -> None:
+    if not isinstance(leaf.spectral_measure(), Drawn):
+        return
+    if sampling not in ("auto", "iid", "leverage"):
+        raise ValueError(
+            f"sampling={sampling!r} computes frequencies from its own points, "
+            f"and those of {leaf!r} are drawn by "
+            "its sampler: use sampling='iid'."
+        )
 
 
 def _draw_sign_flips(
-    leaf: Leaf, size: int, n_features: int, weights: NDArray, rng: np.random.Generator
-) -> Draw:
+    leaf: Leaf, size: int, n_features: int, rng: np.random.Generator
+) -> SignedHadamard:
     measure: SpectralMeasure = leaf.spectral_measure()
     sign_flips = SignedHadamard.draw(n_features, size, rng)
     normal = sign_flips.frequencies()
-    unit = unit_frequencies(
-        measure, normal, rng.uniform(TINY, 1.0, (measure.n_uniforms, size))
-    )
+    uniform = rng.uniform(TINY, 1.0, (measure.n_uniforms, size))
+    unit = unit_frequencies(measure, normal, uniform)
     factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)
-    sign_flips = sign_flips.scaled(factors, 1 / leaf.scales(n_features))
-    return Draw(sign_flips.frequencies(), weights, sign_flips)
+    return sign_flips.scaled(factors, 1 / leaf.scales(n_features))
 
 
 LEVERAGE_ROWS = 1024
@@ -363,19 +342,23 @@ def draw_by_leverage(
     pool = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
     rows, factors = draw_rows(weight, LEVERAGE_ROWS, rng)
     drawn = weight[rows] * (1.0 if factors is None else factors)
-    root = np.sqrt(drawn / drawn.mean())
+    root = np.sqrt(drawn / drawn.mean())[:, np.newaxis]
     X = X[rows].astype(np.float64)
-    features = [
-        (X @ pool.frequencies[:, a : a + CHUNK], np.sqrt(pool.weights[a : a + CHUNK]))
-        for a in range(0, POOL * m, CHUNK)
-    ]
+    chunks = [slice(a, a + CHUNK) for a in range(0, POOL * m, CHUNK)]
+    all_angles = [X @ pool.frequencies[:, chunk] for chunk in chunks]
+
+    def waves() -> Iterator[tuple[slice, NDArray]]:
+        for chunk, angles in zip(chunks, all_angles, strict=True):
+            for wave in (np.cos, np.sin):
+                yield chunk, root * wave(angles) * np.sqrt(pool.weights[chunk])
+
     K = np.zeros((len(rows), len(rows)))
-    for angles, amplitude in features:
-        for wave in (np.cos, np.sin):
-            phi = root[:, np.newaxis] * wave(angles) * amplitude
-            K += phi @ phi.T
+    for _, phi in waves():
+        K += phi @ phi.T
     factor = cho_factor(K + _ridge(K, m) * np.eye(len(rows)))
-    scores = np.concatenate([_scores(factor, root, *one) for one in features])
+    scores = np.zeros(POOL * m)
+    for chunk, phi in waves():
+        scores[chunk] += (phi * cho_solve(factor, phi)).sum(axis=0)
     share = scores / scores.sum()
     places = (rng.uniform() + np.arange(m)) / m
     chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)
@@ -384,22 +367,11 @@ def draw_by_leverage(
 
 def _ridge(K: NDArray, size: int) -> float:
     eigenvalues = np.maximum(eigvalsh(K), 0.0)
-    aim = SHARE * min(
-        size, int(np.count_nonzero(eigenvalues > eigenvalues[-1] * 1e-12))
-    )
+    rank = int(np.count_nonzero(eigenvalues > eigenvalues[-1] * 1e-12))
+    aim = SHARE * min(size, rank)
 
     def excess(log_ridge: float) -> float:
         return float((eigenvalues / (eigenvalues + np.exp(log_ridge))).sum() - aim)
 
     top = np.log(eigenvalues[-1])
     return float(np.exp(brentq(excess, top - 40, top + 40)))
-
-
-def _scores(
-    factor: tuple, root: NDArray, angles: NDArray, amplitude: NDArray
-) -> NDArray:
-    total = np.zeros(angles.shape[1])
-    for wave in (np.cos, np.sin):
-        phi = root[:, np.newaxis] * wave(angles) * amplitude
-        total += (phi * cho_solve(factor, phi)).sum(axis=0)
-    return total

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import compress, pairwise
-from operator import call
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,10 +37,6 @@ class StoredRows(NamedTuple):
 SMALLEST_BOUND = 1e-36
 
 
-Work: TypeAlias = Callable[[int, int], object]  # on rows from one to another
-Tasks: TypeAlias = tuple[Sequence[Callable[[], object]], Callable[[], object]]
-
-
 class Stored(ABC):
     """Features Z of n rows; every product runs on all threads."""
 
@@ -60,20 +54,13 @@ class Stored(ABC):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
 
-    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
-        """Work that adds scale V Z' to T, of shape (K, n), from one row to another;
-        at multiples of `TILE_ROWS`.
-        """
-        products = scale * self.forward(V)
-        return lambda start, stop: np.add(
-            T[:, start:stop], products[:, start:stop], out=T[:, start:stop]
-        )
+    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
+        """Add scale V Z' to T, of shape (K, n)."""
+        T += scale * self.forward(V)
 
-    def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
-        """What adds scale T Z to Q: work that may be done at once, and what is to be
-        done when all of it is.
-        """
-        return [], lambda: self.backward(scale * T, Q)
+    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
+        """Add scale T Z to Q."""
+        self.backward(scale * T, Q)
 
     @abstractmethod
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
@@ -100,7 +87,8 @@ class StoredFloats(Stored):
     """
 
     def __init__(self, Z: NDArray) -> None:
-        self.Z, self.n_rows, self.width = Z, *Z.shape
+        self.Z = Z
+        self.n_rows, self.width = Z.shape
 
     def forward(self, V: NDArray) -> NDArray:
         return product(V.astype(self.Z.dtype, copy=False), self.Z.T)
@@ -112,7 +100,7 @@ class StoredFloats(Stored):
             shards(self.n_rows, SHARD_ROWS),
         )
 
-    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
+    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
         V = (scale * V).astype(self.Z.dtype, copy=False)
 
         def add(start: int, stop: int) -> None:
@@ -120,19 +108,17 @@ class StoredFloats(Stored):
                 rows = slice(a, min(a + TILE_ROWS, stop))
                 T[:, rows] += V @ self.Z[rows].T
 
-        return add
+        little = LITTLE // max(2 * V.size, 1)
+        for_rows(add, self.n_rows, TILE_ROWS, max(little, TILE_ROWS))
 
-    def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
+    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
         T = (scale * T).astype(self.Z.dtype, copy=False)
-        parts = shards(self.n_rows, SHARD_ROWS)
-        sums = np.empty((len(parts), *Q.shape), self.Z.dtype)
-
-        def add(total: NDArray, part: tuple[int, int]) -> None:
-            np.matmul(T[:, slice(*part)], self.Z[slice(*part)], out=total)
-
-        return [
-            partial(add, *one) for one in zip(sums, parts, strict=True)
-        ], lambda: np.add(Q, sums.sum(axis=0), out=Q)
+        sums = in_threads(
+            lambda part: T[:, slice(*part)] @ self.Z[slice(*part)],
+            shards(self.n_rows, SHARD_ROWS),
+            1 if self.Z.size * len(T) < LITTLE else None,
+        )
+        Q += np.sum(sums, axis=0)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         for a in range(0, self.n_rows, TILE_ROWS):
@@ -261,11 +247,7 @@ class StoredBins(Stored):
 
     def forward(self, V: NDArray) -> NDArray:
         T = np.zeros((len(V), self.n_rows), V.dtype)
-        add = self._gather(V, T, 1.0)
-        if self._is_little(len(V)):
-            add(0, self.n_rows)
-        else:
-            for_rows(add, self.n_rows)
+        self._gather(V, T, 1.0)
         if self.order is None:
             return T
         rows = np.empty_like(T)
@@ -273,61 +255,57 @@ class StoredBins(Stored):
             row[self.order] = stored_row
         return rows
 
-    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
+    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
         if self.order is None:
-            return self._gather(V, T, scale)
-        return super().forward_rows(V, T, scale)
+            self._gather(V, T, scale)
+        else:
+            super().add_forward(V, T, scale)
 
-    def _gather(self, V: NDArray, T: NDArray, scale: float) -> Work:
-        """Work on T as `forward_rows` does, whose columns are in the order of `ids`."""
+    def _gather(self, V: NDArray, T: NDArray, scale: float) -> None:
+        """Add to T as `add_forward` does, where its columns are in the order of
+        `ids`.
+        """
         from bochner.loops.bins import gather, gather_weighted
 
         V = np.ascontiguousarray(V)
         self._check(V)
         values = self._values(V.dtype, scale)
-        add = gather if values.ndim == 1 else gather_weighted
-        return lambda start, stop: add(
-            self.ids, values, self.offsets, V, start, stop, T
-        )
+        loop = gather if values.ndim == 1 else gather_weighted
+
+        def add(start: int, stop: int) -> None:
+            loop(self.ids, values, self.offsets, V, start, stop, T)
+
+        if self._is_little(len(V)):
+            add(0, self.n_rows)
+        else:
+            for_rows(add, self.n_rows)
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        tasks, finish = self.backward_tasks(T, Q, 1.0)
-        in_threads(call, tasks)
-        finish()
+        self.add_backward(T, Q, 1.0)
 
-    def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
-        """Some of the grids each, whose columns are their own."""
+    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
         from bochner.loops.bins import scatter, scatter_weighted
 
         self._check(Q)
         T = T if self.order is None else np.stack([row.take(self.order) for row in T])
         T = np.ascontiguousarray(T, Q.dtype)
         values = self._values(Q.dtype, scale)
-        offsets = self.offsets
-        add = scatter if values.ndim == 1 else scatter_weighted
-        sums = Q
-        if not Q.flags.c_contiguous:
-            sums = np.zeros(Q.shape, Q.dtype)
-
-        def grids(first: int, stop: int) -> None:
-            add(
-                self.ids[first:stop],
-                values[first : -(-stop // GRIDS) * GRIDS],
-                offsets[first:stop],
-                T,
-                sums,
-            )
-
+        loop = scatter if values.ndim == 1 else scatter_weighted
+        sums = Q if Q.flags.c_contiguous else np.zeros(Q.shape, Q.dtype)
         P = len(self.ids)
-        step = (
-            P
-            if self._is_little(len(T))
-            else GRIDS * max(-(-P // (GRIDS * MOST_TASKS)), 1)
-        )
-        tasks = [
-            partial(grids, first, min(first + step, P)) for first in range(0, P, step)
-        ]
-        return tasks, lambda: sums is Q or np.add(Q, sums, out=Q)
+        # Some of the grids at a time, whose columns are their own
+        step = GRIDS * max(-(-P // (GRIDS * MOST_TASKS)), 1)
+        if self._is_little(len(T)):
+            step = P
+
+        def add(first: int) -> None:
+            stop = min(first + step, P)
+            part = values[first : -(-stop // GRIDS) * GRIDS]
+            loop(self.ids[first:stop], part, self.offsets[first:stop], T, sums)
+
+        in_threads(add, range(0, P, step))
+        if sums is not Q:
+            Q += sums
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         self._check(Q)
@@ -414,48 +392,18 @@ class StoredTogether(Stored):
 
     def _each(self) -> Iterator[tuple[Stored, slice, float]]:
         """The parts with their columns and their factors."""
-        return zip(
-            self.parts,
-            map(slice, self.edges, self.edges[1:]),
-            map(float, self.scales),
-            strict=True,
-        )
+        columns = map(slice, self.edges, self.edges[1:])
+        return zip(self.parts, columns, self.scales.tolist(), strict=True)
 
     def forward(self, V: NDArray) -> NDArray:
         T = np.zeros((len(V), self.n_rows), V.dtype)
-        least = LITTLE // max(2 * self.width * len(V), 1)
-        for_rows(
-            self.forward_rows(V, T, 1.0), self.n_rows, TILE_ROWS, max(least, TILE_ROWS)
-        )
+        for part, columns, scale in self._each():
+            part.add_forward(V[:, columns], T, scale)
         return T
 
-    def forward_rows(self, V: NDArray, T: NDArray, scale: float) -> Work:
-        works = [
-            part.forward_rows(V[:, columns], T, scale * weight)
-            for part, columns, weight in self._each()
-        ]
-
-        def add(start: int, stop: int) -> None:
-            for work in works:
-                work(start, stop)
-
-        return add
-
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        tasks, finish = self.backward_tasks(T, Q, 1.0)
-        in_threads(
-            call, tasks, 1 if self.n_rows * self.width * len(T) < LITTLE else None
-        )
-        finish()
-
-    def backward_tasks(self, T: NDArray, Q: NDArray, scale: float) -> Tasks:
-        each = [
-            part.backward_tasks(T, Q[:, columns], scale * weight)
-            for part, columns, weight in self._each()
-        ]
-        return [task for tasks, _ in each for task in tasks], lambda: [
-            finish() for _, finish in each
-        ]
+        for part, columns, scale in self._each():
+            part.add_backward(T, Q[:, columns], scale)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         for part, columns, scale in compress(

@@ -145,12 +145,14 @@ class SignedHadamard:
         )
 
 
-def of_shapes(arrays: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Whether the arrays are NumPy arrays of float64 that have the shapes given."""
+def of_shapes(
+    arrays: Sequence[Any],
+    shapes: Sequence[tuple[int, ...]],
+    dtype: DTypeLike = np.float64,
+) -> bool:
+    """Whether the arrays are NumPy arrays of the shapes and the type given."""
     return all(
-        isinstance(array, np.ndarray)
-        and array.shape == shape
-        and array.dtype == np.float64
+        isinstance(array, np.ndarray) and array.shape == shape and array.dtype == dtype
         for array, shape in zip(arrays, shapes, strict=True)
     )
 

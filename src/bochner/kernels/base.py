@@ -56,17 +56,10 @@ class Parametrised:
         as ``left__lengthscale``.
         """
         params = {name: getattr(self, name) for name in self._parameters()}
-        if deep:
-            inner = {
-                name: value
-                for name, value in params.items()
-                if isinstance(value, Parametrised)
-            }
-            for name, value in inner.items():
-                params |= {
-                    f"{name}__{key}": inner_value
-                    for key, inner_value in value.get_params().items()
-                }
+        for name, value in list(params.items()) if deep else []:
+            if isinstance(value, Parametrised):
+                for key, inner_value in value.get_params().items():
+                    params[f"{name}__{key}"] = inner_value
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -90,21 +83,19 @@ class Parametrised:
                     f"{type(self).__name__} has no parameter {head!r}; it has "
                     f"{self._parameters()}."
                 )
-            if rest:
-                if not isinstance(getattr(self, head), Parametrised):
-                    raise ValueError(
-                        f"{head} of {type(self).__name__} is not a kernel and has no "
-                        f"parameter {rest!r}."
-                    )
-                getattr(self, head).set_params(**{rest: value})
-            else:
+            if not rest:
                 setattr(self, head, value)
+                continue
+            inner = getattr(self, head)
+            if not isinstance(inner, Parametrised):
+                raise ValueError(
+                    f"{head} of {type(self).__name__} is not a kernel and has no "
+                    f"parameter {rest!r}."
+                )
+            inner.set_params(**{rest: value})
 
     def _key(self) -> tuple:
-        return (
-            type(self),
-            *(_hashable(value) for value in self.get_params(deep=False).values()),
-        )
+        return type(self), *map(_hashable, self.get_params(deep=False).values())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Parametrised) and self._key() == other._key()
@@ -113,20 +104,17 @@ class Parametrised:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        inside = ", ".join(
-            f"{name}={_short(value)}"
-            for name, value in self.get_params(deep=False).items()
-        )
+        params = self.get_params(deep=False)
+        inside = ", ".join(f"{name}={_short(value)}" for name, value in params.items())
         return f"{type(self).__name__}({inside})"
 
 
 def _hashable(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf":
+    is_array = isinstance(value, np.ndarray)
+    if is_array and value.ndim == 1 and value.dtype.kind in "biuf":
         return tuple(value.tolist())
-    if isinstance(value, list | tuple | range) or (
-        isinstance(value, np.ndarray) and value.ndim
-    ):
-        return tuple(_hashable(item) for item in value)
+    if isinstance(value, list | tuple | range) or (is_array and value.ndim):
+        return tuple(map(_hashable, value))
     return value.item() if isinstance(value, np.generic | np.ndarray) else value
 
 
@@ -194,9 +182,7 @@ class Kernel(Parametrised, ABC):
         array([1])
         """
         if Y is not None and np.ndim(X) == np.ndim(Y) == 1:
-            return float(
-                self(np.asarray(X)[np.newaxis], np.asarray(Y)[np.newaxis])[0, 0]
-            )
+            return float(self(np.atleast_2d(X), np.atleast_2d(Y))[0, 0])
         X = _rows(X, "X")
         Y = X if Y is None else _rows(Y, "Y")
         if X.shape[1] != Y.shape[1]:
@@ -408,18 +394,15 @@ def check_positive(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}.")
 
 
-def check_count(
-    value: Any, name: str, limit: int | None = None, least: int = 1
-) -> None:
-    """Raise TypeError unless `value` is an integer, ValueError unless it is at least
-    `least`, and below 2^`limit`.
+def check_count(value: Any, name: str, limit: int | None = None) -> None:
+    """Raise TypeError unless `value` is an integer, ValueError unless it is positive
+    and below 2^`limit`.
     """
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {value!r}.")
-    if value < least or (limit is not None and int(value) >= 2**limit):
-        above = "positive" if least == 1 else f"{least} or more"
+    if value < 1 or (limit is not None and int(value) >= 2**limit):
         below = "" if limit is None else f" and below 2^{limit}"
-        raise ValueError(f"{name} must be {above}{below}, got {value}.")
+        raise ValueError(f"{name} must be positive{below}, got {value}.")
 
 
 def check_kernel(kernel: Any, example: str = "Gaussian(2.0)") -> None:

@@ -117,29 +117,11 @@ def mixture_of_hats(function: Function) -> Pitches:
         If k does not fall to 0, jumps at 0, or is not convex: where, and the sum of the
         negative weights.
     """
-    nodes = _nodes(function)
+    first, last = decay_range(function(2.0**OCTAVES), "No mixture of hats")
+    ends = NODES_PER_OCTAVE * OCTAVES[[first, last]]
+    nodes = 2.0 ** (np.arange(ends[0], ends[1] + 1) / NODES_PER_OCTAVE)
     slopes = np.diff(function(nodes), prepend=1.0) / np.diff(nodes, prepend=0.0)
     weights = nodes * np.diff(slopes, append=0.0)
-    _check_weights(nodes, weights)
-    nodes = nodes[weights > 0]
-    weights = weights[weights > 0]
-    shares = np.cumsum(weights) / weights.sum()
-    steady = slopes[0] >= BOUNDED_GROWTH * slopes[NODES_PER_OCTAVE]
-    return Pitches(
-        lambda u: nodes[np.minimum(np.searchsorted(shares, u), len(nodes) - 1)],
-        -slopes[0] if steady else np.inf,
-    )
-
-
-def _nodes(function: Function) -> NDArray:
-    first, last = decay_range(function(2.0**OCTAVES), "No mixture of hats")
-    steps = np.arange(
-        OCTAVES[first] * NODES_PER_OCTAVE, OCTAVES[last] * NODES_PER_OCTAVE + 1
-    )
-    return 2.0 ** (steps / NODES_PER_OCTAVE)
-
-
-def _check_weights(nodes: NDArray, weights: NDArray) -> None:
     concave = weights < -ROUNDING
     if concave.any():
         raise ValueError(
@@ -149,3 +131,11 @@ def _check_weights(nodes: NDArray, weights: NDArray) -> None:
             f"{weights[concave].sum():.3g}. Use "
             f"FourierFeatures."
         )
+    nodes = nodes[weights > 0]
+    weights = weights[weights > 0]
+    shares = np.cumsum(weights) / weights.sum()
+    steady = slopes[0] >= BOUNDED_GROWTH * slopes[NODES_PER_OCTAVE]
+    return Pitches(
+        lambda u: nodes[np.minimum(np.searchsorted(shares, u), len(nodes) - 1)],
+        -slopes[0] if steady else np.inf,
+    )

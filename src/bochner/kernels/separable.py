@@ -31,9 +31,8 @@ def fejer_quantile(u: NDArray) -> NDArray:
     """
     u = np.asarray(u, dtype=np.float64)
     tail = np.maximum(np.minimum(u, 1 - u), TINY)
-    return np.sign(u - 0.5) * _inverse_reciprocal_tail(
-        1 / (np.pi * tail.ravel())
-    ).reshape(u.shape)
+    size = _inverse_reciprocal_tail(1 / (np.pi * tail.ravel()))
+    return np.sign(u - 0.5) * size.reshape(u.shape)
 
 
 def _inverse_reciprocal_tail(r: NDArray) -> NDArray:
@@ -48,28 +47,16 @@ def _inverse_reciprocal_tail(r: NDArray) -> NDArray:
         reached = reached[wrong]
         if not active.size:
             break
-        w[active], low[active], high[active] = _step(
-            w[active], reached, r[active], low[active], high[active]
-        )
+        goal, last = r[active], w[active]
+        low[active] = np.where(reached < goal, last, low[active])
+        high[active] = np.where(reached > goal, last, high[active])
+        # Newton's step where it stays in the bracket, else its middle
+        slope = (reached * np.sinc(last / (2 * np.pi))) ** 2 / 2
+        with np.errstate(divide="ignore", over="ignore"):
+            newton = last + (goal - reached) / slope
+        inside = (low[active] < newton) & (newton < high[active])
+        w[active] = np.where(inside, newton, (low[active] + high[active]) / 2)
     return w
-
-
-def _step(
-    w: NDArray, reached: NDArray, r: NDArray, low: NDArray, high: NDArray
-) -> tuple[NDArray, NDArray, NDArray]:
-    """Newton's step where it stays in the bracket, else its middle; and the narrowed
-    bracket.
-    """
-    low = np.where(reached < r, w, low)
-    high = np.where(reached > r, w, high)
-    slope = (reached * np.sinc(w / (2 * np.pi))) ** 2 / 2
-    with np.errstate(divide="ignore", over="ignore"):
-        newton = w + (r - reached) / slope
-    return (
-        np.where((low < newton) & (newton < high), newton, (low + high) / 2),
-        low,
-        high,
-    )
 
 
 def _reciprocal_tail(w: NDArray) -> NDArray:
@@ -80,9 +67,8 @@ def _reciprocal_tail(w: NDArray) -> NDArray:
     6.12.3, 6.12.4).
     """
     near = np.minimum(w, EXPANDED_FREQUENCY)
-    reciprocal = 1 / (
-        np.pi / 2 - sici(near)[0] + near / 2 * np.sinc(near / (2 * np.pi)) ** 2
-    )
+    versine = near / 2 * np.sinc(near / (2 * np.pi)) ** 2
+    reciprocal = 1 / (np.pi / 2 - sici(near)[0] + versine)
     far = w > EXPANDED_FREQUENCY
     x = w[far]
     series = np.zeros(len(x), dtype=np.complex128)

@@ -92,18 +92,13 @@ class Gabor(Stationary):
     @property
     def _centre(self) -> Floats:
         """Of the frequencies at unit lengthscale, in radians."""
-        return (
-            2
-            * np.pi
-            * np.asarray(self.frequency, np.float64)
-            * np.asarray(self.lengthscale, np.float64)
-        )
+        frequency = np.asarray(self.frequency, np.float64)
+        return 2 * np.pi * frequency * np.asarray(self.lengthscale, np.float64)
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         u, v = ((W * self._centre).sum(axis=1) for W in (U, V))
-        return np.exp(-0.5 * cdist(U, V, "sqeuclidean")) * np.cos(
-            np.subtract.outer(u, v)
-        )
+        wave = np.cos(np.subtract.outer(u, v))
+        return np.exp(-0.5 * cdist(U, V, "sqeuclidean")) * wave
 
     def spectral_measure(self) -> SpectralMeasure:
         """Normal about the centre."""
@@ -156,24 +151,19 @@ class SpectralMixture(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        weights, means, scales = (
-            np.asarray(value) for value in (self.weights, self.means, self.scales)
-        )
-        if any(value.dtype.kind not in "iuf" for value in (weights, means, scales)):
+        given = self.weights, self.means, self.scales
+        weights, means, scales = arrays = [np.asarray(value) for value in given]
+        if any(value.dtype.kind not in "iuf" for value in arrays):
             raise TypeError("weights, means and scales must be numbers.")
-        fit = (
-            weights.ndim == 1
-            and weights.size
-            and means.shape == scales.shape
-            and means.shape[:1] == weights.shape
-        )
+        fit = weights.ndim == 1 and weights.size and means.shape == scales.shape
+        fit = fit and means.shape[:1] == weights.shape
         if not fit or means.ndim > 2 or means.size == 0:
             raise ValueError(
                 "weights must have the shape (Q,), means and scales (Q,) or (Q, d); "
                 f"got {weights.shape}, "
                 f"{means.shape} and {scales.shape}."
             )
-        if not all(np.all(np.isfinite(value)) for value in (weights, means, scales)):
+        if not all(np.all(np.isfinite(value)) for value in arrays):
             raise ValueError("weights, means and scales must be finite.")
         if np.any(weights <= 0) or np.any(scales <= 0):
             raise ValueError("weights and scales must be positive.")
@@ -184,10 +174,10 @@ class SpectralMixture(Kernel):
             np.asarray(value, np.float64)
             for value in (self.weights, self.means, self.scales)
         )
-        parts = zip(weights.tolist(), means, 1 / (2 * np.pi * scales), strict=True)
+        parts = zip(weights.tolist(), 1 / (2 * np.pi * scales), means, strict=True)
         return [
             (w, (Gabor(l if l.ndim else float(l), f if f.ndim else float(f)),))
-            for w, f, l in parts
+            for w, l, f in parts
         ]
 
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:

@@ -68,10 +68,11 @@ class Hamming(Stationary):
         by whole numbers.
         """
         for j in columns:
-            values = np.asarray(
-                X[:, [j]].data if sp.issparse(X) else X[:, j], dtype=np.float64
-            )
-            steps = values if sp.issparse(X) else values - values[0]
+            if sp.issparse(X):
+                steps = np.asarray(X[:, [j]].data, np.float64)
+            else:
+                values = np.asarray(X[:, j], np.float64)
+                steps = values - values[0]
             broken = steps[np.abs(steps - np.rint(steps)) > CODE_ROUNDING]
             if broken.size:
                 raise ValueError(
@@ -88,9 +89,8 @@ class Hamming(Stationary):
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         gram = np.ones((len(U), len(V)))
-        for u, v, rho in zip(
-            U.T, V.T, np.broadcast_to(self._rho, U.shape[1]), strict=True
-        ):
+        rhos = np.broadcast_to(self._rho, U.shape[1])
+        for u, v, rho in zip(U.T, V.T, rhos, strict=True):
             gram *= np.where(np.not_equal.outer(u, v), rho, 1.0)
         return gram
 
@@ -280,15 +280,14 @@ def restricted(kernel: Kernel, columns: Sequence[int]) -> list[Term]:
     """Terms of a kernel of the given columns."""
 
     def restrict(leaf: Leaf) -> Restricted:
+        chosen = list(columns)
         if isinstance(leaf, Restricted):
-            return Restricted(
-                leaf.leaf, tuple(int(columns[j]) for j in leaf.columns(len(columns)))
-            )
-        return Restricted(leaf, tuple(int(j) for j in columns))
+            chosen = [columns[j] for j in leaf.columns(len(columns))]
+            leaf = leaf.leaf
+        return Restricted(leaf, tuple(map(int, chosen)))
 
     return [
-        (variance, tuple(restrict(leaf) for leaf in leaves))
-        for variance, leaves in kernel.terms()
+        (variance, tuple(map(restrict, leaves))) for variance, leaves in kernel.terms()
     ]
 
 
@@ -299,7 +298,7 @@ def _check_columns(columns: Any, name: str) -> None:
     if (
         not listed
         or not len(columns)
-        or not all(isinstance(j, Integral) and not isinstance(j, bool) for j in columns)
+        or any(not isinstance(j, Integral) or isinstance(j, bool) for j in columns)
     ):
         raise TypeError(
             f"{name} must be a sequence of column numbers, got {columns!r}."

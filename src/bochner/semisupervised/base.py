@@ -80,9 +80,8 @@ class SemiSupervised(RowModel):
                 raise ValueError(
                     f"features must be 'auto' or AnchorFeatures, got {features!r}."
                 )
-            wanted = min(
-                max(rows.n_rows // ROWS_A_LANDMARK, FEWEST_LANDMARKS), MOST_LANDMARKS
-            )
+            wanted = max(rows.n_rows // ROWS_A_LANDMARK, FEWEST_LANDMARKS)
+            wanted = min(wanted, MOST_LANDMARKS)
             features = AnchorFeatures(wanted, "auto", random_state=seed)
         elif not isinstance(features, AnchorFeatures):
             raise TypeError(
@@ -105,13 +104,12 @@ class SemiSupervised(RowModel):
         given = None if isinstance(self.alpha, str) else float(self.alpha)
         if self.method == "poisson" or (self.method == "auto" and flows):
             return [Poisson(given or FLOW_ALPHA)]
-        spreading: list[Smoother] = [Spreading(given or ALPHA)]
-        if self.method == "spreading":
-            return spreading
-        ridges: list[Smoother] = [
-            SmoothRidge(count, penalty) for count in COUNTS for penalty in PENALTIES
-        ]
-        return ridges if self.method == "ridge" else [*spreading, *ridges]
+        ways: list[Smoother] = []
+        if self.method != "ridge":
+            ways.append(Spreading(given or ALPHA))
+        if self.method != "spreading":
+            ways += [SmoothRidge(count, one) for count in COUNTS for one in PENALTIES]
+        return ways
 
     def _best(self, candidates: list[tuple[float, Smoother, Any]]) -> Any:
         """What comes of the way of the least loss; the losses are kept."""
@@ -124,10 +122,9 @@ class SemiSupervised(RowModel):
 
     def _values(self, X: Any) -> Floats:
         """The function of some rows, shape (n, K)."""
+        weights = self.feature_weights_
         return self._mapped(
-            X,
-            lambda rows: self.features_.dot(rows, self.feature_weights_),
-            self.feature_weights_.dtype,
+            X, lambda rows: self.features_.dot(rows, weights), weights.dtype
         )
 
 
@@ -137,11 +134,10 @@ def of_all_rows(graph: Graph, smooth: Smooth) -> Floats | None:
     """
     if graph.features is None:
         return None
-    function_values = np.concatenate(
-        [np.asarray(Z @ coefficients(graph, smooth)) for Z in graph.features]
-    )
-    function_values[graph.number] += smooth.own * (graph.given - smooth.origin)
-    return function_values
+    weights = coefficients(graph, smooth)
+    values = np.concatenate([np.asarray(Z @ weights) for Z in graph.features])
+    values[graph.number] += smooth.own * (graph.given - smooth.origin)
+    return values
 
 
 def coefficients(graph: Graph, smooth: Smooth) -> Floats:
@@ -151,25 +147,23 @@ def coefficients(graph: Graph, smooth: Smooth) -> Floats:
 
 def labelled(y: NDArray) -> NDArray[np.bool_]:
     """Which labels there are: all but the number -1, None and NaN; shape (n,)."""
+    is_missing = missing_targets(y)
     if y.dtype.kind in "iuf":
-        return ~(missing_targets(y) | (y == UNLABELLED))
-    is_labelled = ~missing_targets(y)
-    if y.dtype == object:
-        is_mark = (
-            isinstance(label, int | float | np.number) and label == UNLABELLED
-            for label in y
-        )
-        is_labelled &= ~np.fromiter(is_mark, bool, len(y))
-    return is_labelled
+        return ~(is_missing | (y == UNLABELLED))
+    if y.dtype != object:
+        return ~is_missing
+    is_mark = [
+        isinstance(label, int | float | np.number) and label == UNLABELLED
+        for label in y
+    ]
+    return ~(is_missing | np.array(is_mark, bool))
 
 
 def with_inferred_dtype(labels: NDArray) -> NDArray:
     """Labels in the type of what they are, where they are objects."""
-    return (
-        np.asarray(labels.tolist())
-        if labels.dtype == object and len(labels)
-        else labels
-    )
+    if labels.dtype != object or not len(labels):
+        return labels
+    return np.asarray(labels.tolist())
 
 
 def refuse_mixed(labels: NDArray) -> None:
@@ -201,10 +195,10 @@ class Memberships:
     def __call__(self, y: NDArray) -> Floats:
         """Memberships of some rows, shape (b, K)."""
         memberships = np.zeros((len(y), len(self.classes)))
-        labelled_rows = np.flatnonzero(labelled(y))
-        labels = with_inferred_dtype(y[labelled_rows])
-        if len(labels):
-            memberships[labelled_rows, np.searchsorted(self.classes, labels)] = 1.0
+        rows = np.flatnonzero(labelled(y))
+        if len(rows):
+            labels = with_inferred_dtype(y[rows])
+            memberships[rows, np.searchsorted(self.classes, labels)] = 1.0
         return memberships
 
 

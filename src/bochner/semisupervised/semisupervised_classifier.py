@@ -215,41 +215,31 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             values = np.empty(len(seen.classes or ()), object)
             values[:] = list(seen.classes or ())
         is_labelled = labelled(values)
-        self.classes_ = np.unique(with_inferred_dtype(values[is_labelled]))
-        if (
-            not is_labelled.all()
-            and self.classes_.dtype.kind == "f"
-            and not (self.classes_ % 1).any()
-        ):
-            self.classes_ = self.classes_.astype(
-                np.int64
-            )  # which NaN among them has made floats
-        if not len(self.classes_):
+        has_marks = not is_labelled.all()
+        classes = np.unique(with_inferred_dtype(values[is_labelled]))
+        kind = classes.dtype.kind
+        if has_marks and kind == "f" and not (classes % 1).any():
+            classes = classes.astype(np.int64)  # which NaN among them has made floats
+        if not len(classes):
             raise ValueError(
                 "No row has a label, all are -1 or missing: give some, at least one "
                 "of each class."
             )
-        if (
-            self.classes_.dtype.kind == "U"
-            and (texts := np.intersect1d(self.classes_, TEXT_OF_MARKS)).size
-        ):
+        if kind == "U" and (texts := np.intersect1d(classes, TEXT_OF_MARKS)).size:
             warn(
                 f"The text {str(texts[0])!r} is taken for a class. Where it marks "
                 "rows without a label, give a list or "
                 "an array of objects with -1 or None in it: beside text NumPy makes "
                 "text of both."
             )
-        if (
-            len(self.classes_) == 1
-            and self.classes_.dtype.kind in "if"
-            and not is_labelled.all()
-        ):
+        if len(classes) == 1 and kind in "if" and has_marks:
             warn(
-                f"All labels are {self.classes_[0]}, for -1 marks rows without one. "
+                f"All labels are {classes[0]}, for -1 marks rows without one. "
                 "Where it is a class, name the "
                 "classes otherwise."
             )
-        return Memberships(self.classes_)
+        self.classes_ = classes
+        return Memberships(classes)
 
     def _factors(self, graph: Graph) -> Floats:
         """Factors on the labels of each class, by which it gets its share of all
@@ -286,11 +276,11 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         for way in ways:
             smooth = way.fit(graph)
             size = graph.deviation(smooth.v) or 1.0
-            out = None
             slope = SLOPE
             loss = np.inf
+            out = None
             if not few and len(self.classes_) > 1:
-                out = left_out(graph, smooth, graph.targets)
+                out = left_out(graph, smooth)
             if out is not None:
                 out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
                 slope = float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
@@ -305,9 +295,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         """Probabilities of scores, up to the largest: next to a label they grow
         without bound.
         """
-        return probabilities(
-            scores, np.array([self.slope_, 0.0]), largest=LARGEST_SCORE
-        )
+        slope = np.array([self.slope_, 0.0])
+        return probabilities(scores, slope, largest=LARGEST_SCORE)
 
     @rowwise()
     def decision_function(self, X: Any) -> Floats:

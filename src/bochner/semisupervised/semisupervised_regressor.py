@@ -141,10 +141,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
             )
         )
         smooth = self._chosen(graph)
-        function_values = of_all_rows(graph, smooth)
-        self.transduction_ = (
-            None if function_values is None else self._numbers(function_values)
-        )
+        values = of_all_rows(graph, smooth)
+        self.transduction_ = None if values is None else self._numbers(values)
         self.feature_weights_ = coefficients(graph, smooth)
         return self
 
@@ -183,18 +181,13 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         candidates = []
         for way in self._candidates(flows=False):
             smooth = way.fit(graph)
-            out = (
-                left_out(graph, smooth, graph.targets)
-                if len(graph.number) > 1
-                else None
-            )
+            out = left_out(graph, smooth) if len(graph.number) > 1 else None
             loss = np.inf
             if out is not None:
                 errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2
                 loss = float(np.average(errors.mean(axis=1), weights=graph.weight))
             candidates.append((loss, way, smooth))
-        smooth = self._best(candidates)
-        return smooth
+        return self._best(candidates)
 
     def _numbers(self, function_values: NDArray) -> Floats:
         """Targets in their units."""
@@ -221,12 +214,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
 
 def _ratio(function_values: NDArray, method: str) -> Floats:
     """Targets, of mean zero: what has spread over what ones have; or as they are."""
+    values, share = function_values[:, :-1], function_values[:, -1:]
     if method != "spreading":
-        return function_values[:, :-1]
-    share = function_values[:, -1:]
-    return np.divide(
-        function_values[:, :-1],
-        share,
-        out=np.zeros_like(function_values[:, :-1]),
-        where=share > LEAST_SHARE,
-    )
+        return values
+    zeros = np.zeros_like(values)
+    return np.divide(values, share, out=zeros, where=share > LEAST_SHARE)

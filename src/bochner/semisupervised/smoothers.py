@@ -39,16 +39,11 @@ class LabelledSums(GraphSums):
 
     def add_features(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
         """Add the next rows, of features Z; a row without a target has zeros alone."""
-        labelled_rows = np.flatnonzero(targets.any(axis=1) & (weight > 0))
-        if len(labelled_rows):
-            self.labelled.append(
-                (
-                    Z[labelled_rows].astype(np.float64),
-                    targets[labelled_rows],
-                    weight[labelled_rows],
-                    self.n_rows + labelled_rows,
-                )
-            )
+        rows = np.flatnonzero(targets.any(axis=1) & (weight > 0))
+        if len(rows):
+            wide = Z[rows].astype(np.float64)
+            beside = targets[rows], weight[rows], self.n_rows + rows
+            self.labelled.append((wide, *beside))
         super().add_features(Z, targets, weight)
 
     def __iadd__(self, other: GraphSums) -> LabelledSums:
@@ -72,9 +67,8 @@ def graph_of(design: Design, n_values: int) -> Graph:
         Numbers that are to be found for each row.
     """
     row = design.features.stored_bytes(np.dtype(np.float32), False) + 8 * n_values
-    keeps = (
-        design.source.n_rows is not None and row * design.source.n_rows <= KEPT_BYTES
-    )
+    n_rows = design.source.n_rows
+    keeps = n_rows is not None and row * n_rows <= KEPT_BYTES
     return Graph(sum_graph(design, LabelledSums, keeps), design.dtype)
 
 
@@ -149,9 +143,8 @@ class Graph(AnchorGraph):
         have in common, shape (m, K).
         """
         v = v - v.mean(axis=1, keepdims=True)
-        lengths = np.divide(
-            1.0, self.root, out=np.zeros_like(self.root), where=self.root > 0
-        )
+        zeros = np.zeros_like(self.root)
+        lengths = np.divide(1.0, self.root, out=zeros, where=self.root > 0)
         means = lengths @ v / self.total
         squares = np.einsum("ik,ik->k", v, self.matrix @ v) / self.total
         return float(np.sqrt(max((squares - means**2).mean(), 0.0)))
@@ -173,9 +166,8 @@ class Graph(AnchorGraph):
         """
         values, vectors = self.eigenvectors(count)
         is_positive = values > LEAST_EIGENVALUE
-        return values[is_positive], vectors[:, is_positive] * np.sqrt(
-            self.total / values[is_positive]
-        )
+        values = values[is_positive]
+        return values, vectors[:, is_positive] * np.sqrt(self.total / values)
 
 
 def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> Floats:
@@ -191,21 +183,15 @@ def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> Floats:
         if (squares <= least).all():
             break
         Q = apply(P)
+        zeros = np.zeros((2, len(squares)))
         step = np.divide(
-            squares,
-            (P * Q).sum(axis=0),
-            out=np.zeros_like(squares),
-            where=squares > least,
+            squares, (P * Q).sum(axis=0), out=zeros[0], where=squares > least
         )
         X += step * P
         R -= step * Q
         before = squares
         squares = (R * R).sum(axis=0)
-        P = (
-            R
-            + np.divide(squares, before, out=np.zeros_like(squares), where=before > 0)
-            * P
-        )
+        P = R + np.divide(squares, before, out=zeros[1], where=before > 0) * P
     return X
 
 
@@ -300,10 +286,8 @@ class SmoothRidge:
         B = graph.labelled @ V
         weight = graph.weight
         roughness = (1 - values) / max(1 - values[-1], 1e-8) + 1e-4
-        system = B.T @ (
-            B * weight[:, np.newaxis]
-        ) + self.penalty * weight.sum() * np.diag(roughness)
-        inverse = np.linalg.inv(system)
+        penalty = self.penalty * weight.sum() * np.diag(roughness)
+        inverse = np.linalg.inv(B.T @ (B * weight[:, np.newaxis]) + penalty)
         c = inverse @ (B.T @ (graph.targets * weight[:, np.newaxis]))
         influence = weight * np.einsum("ij,jk,ik->i", B, inverse, B)
         pairs = None
@@ -330,7 +314,7 @@ def _influence(
     return graph.weight * influence, rows @ (derivatives @ graph.weight), pairs
 
 
-def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
+def left_out(graph: Graph, smooth: Smooth) -> Floats | None:
     """What the function would be in each row with a target, without this target, or
     those of its group; of shape (l, K).
 
@@ -341,53 +325,48 @@ def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
         sum_(j != i) G_ij (y_j - m') = f_i - G_ii (y_i - m) - (m' - m) sum_(j != i)
         G_ij.
     """
+    f = graph.labelled @ smooth.v
+    e = graph.targets - smooth.origin
+    weight = graph.weight[:, np.newaxis]
     if graph.group is not None:
-        return _groups_left_out(graph, smooth, targets)
+        return _groups_left_out(graph, smooth, f, e)
     if smooth.influence is None:
         return None
-    f = graph.labelled @ smooth.v
     h = smooth.influence[:, np.newaxis]
-    e = targets - smooth.origin
+    values = f - h * e
     if smooth.shrinks:
-        return (f - h * e) / np.maximum(1 - h, 1e-6)
-    left_out_values = f - h * e
+        return values / np.maximum(1 - h, 1e-6)
     if smooth.reach is not None:
-        weight = graph.weight[:, np.newaxis]
         rest = smooth.reach[:, np.newaxis] - h
         others = weight.sum() - weight
-        left_out_values += (
-            np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * rest
-        )
-    return left_out_values
+        zeros = np.zeros_like(e)
+        values += np.divide(weight * e, others, out=zeros, where=others > 0) * rest
+    return values
 
 
-def _groups_left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> Floats | None:
+def _groups_left_out(graph: Graph, smooth: Smooth, f: NDArray, e: NDArray) -> Any:
     """As `left_out`, without the targets of the whole group of each row.
 
     With H the derivatives by these targets: y - (I - H)^-1 (y - f) in least squares,
     and f - H y otherwise; by Poisson learning y is less the mean of the other groups.
     """
-    H = smooth.influences
-    if H is None or graph.group is None:
+    H, group = smooth.influences, graph.group
+    if H is None or group is None:
         return None
-    f = graph.labelled @ smooth.v
-    e = targets - smooth.origin
     weight = graph.weight
-    left_out_values = np.empty_like(e)
-    for k in np.unique(graph.group):
-        group_rows = np.flatnonzero(graph.group == k)
-        block = H[np.ix_(group_rows, group_rows)]
+    values = np.empty_like(e)
+    for k in np.unique(group):
+        rows = np.flatnonzero(group == k)
+        block = H[np.ix_(rows, rows)]
         if smooth.shrinks:
-            residual_matrix = np.eye(len(group_rows)) - block
-            errors = np.linalg.lstsq(
-                residual_matrix, targets[group_rows] - f[group_rows], rcond=1e-9
-            )[0]
-            left_out_values[group_rows] = targets[group_rows] - errors
+            targets = graph.targets[rows]
+            rest = np.eye(len(rows)) - block
+            errors = np.linalg.lstsq(rest, targets - f[rows], rcond=1e-9)[0]
+            values[rows] = targets - errors
             continue
-        left_out_values[group_rows] = f[group_rows] - block @ e[group_rows]
-        others = weight.sum() - weight[group_rows].sum()
+        values[rows] = f[rows] - block @ e[rows]
+        others = weight.sum() - weight[rows].sum()
         if smooth.reach is not None and others > 0:
-            moved = (weight[group_rows] @ e[group_rows]) / others
-            rest = smooth.reach[group_rows] - block.sum(axis=1)
-            left_out_values[group_rows] += np.outer(rest, moved)
-    return left_out_values
+            moved = (weight[rows] @ e[rows]) / others
+            values[rows] += np.outer(smooth.reach[rows] - block.sum(axis=1), moved)
+    return values

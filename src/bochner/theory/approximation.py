@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from math import sqrt
 from numbers import Real
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -15,13 +17,14 @@ from scipy.stats import t as student
 from sklearn.utils import _safe_indexing as take
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from bochner.data.array_source import as_it_is
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_count
 from bochner.markup import number, table, tag
-from bochner.theory.bounds import LogBound, binning_claim, fourier_claim, least_error
+from bochner.theory.bounds import binning_claim, fourier_claim, least_error
 from bochner.theory.pair_kernels import (
     Pairs,
     bias_and_variance,
@@ -29,7 +32,7 @@ from bochner.theory.pair_kernels import (
     inner_products,
     pairwise,
 )
-from bochner.theory.region import Region, region_of
+from bochner.theory.region import region_of
 
 
 def guarantee(
@@ -47,16 +50,26 @@ def guarantee(
     new_bins : bool
         Whether some of the rows are in bins that no training row occupied.
     """
-    reason = _no_claim(leaf.features, new_bins)
+    features = leaf.features
+    reason = _no_claim(features, new_bins)
     if reason:
         return None, reason
     try:
-        claim, size, name = _claim(leaf.features, region_of(leaf.rows(X()), None, None))
+        region = region_of(leaf.rows(X()), None, None)
+        if isinstance(features, BinningFeatures):
+            claim = binning_claim(features.kernel, region, "brackets")
+            size, name = len(features.values_), "Claim 2, by brackets"
+        else:
+            paired = not len(features.offsets_)
+            claim = fourier_claim(features.kernel, region, paired)
+            size = features.n_features_out
+            name = "Claim 1" if paired else "Claim 1 with offsets"
+            if features.sampling != "iid":
+                name += ", which is about independent frequencies"
     except (TypeError, ValueError) as error:
         return None, str(error)
-    return leaf.weight * leaf.features.kernel.variance * least_error(
-        claim, size, 1 - confidence
-    ), name
+    least = least_error(claim, size, 1 - confidence)
+    return leaf.weight * features.kernel.variance * least, name
 
 
 def _no_claim(features: Any, new_bins: bool) -> str:
@@ -67,40 +80,23 @@ def _no_claim(features: Any, new_bins: bool) -> str:
                 "Claim 1 is about frequencies of the kernel's own distribution, "
                 "not drawn by leverage"
             )
-        mixed = 0 < len(features.offsets_) < features.frequencies_.shape[1]
-        return "Claim 1 is about an even number of components" if mixed else ""
-    if isinstance(features, BinningFeatures):
-        if features.n_buckets is not None:
-            return (
-                "Claim 2 is about separate bins, not about hashed bins that share "
-                "buckets"
-            )
-        if features.column_share < 1:
-            return "Claim 2 is about grids that split every column"
-        occupied = (
+        if 0 < len(features.offsets_) < features.frequencies_.shape[1]:
+            return "Claim 1 is about an even number of components"
+        return ""
+    if not isinstance(features, BinningFeatures):
+        return f"no claim about {type(features).__name__}"
+    if features.n_buckets is not None:
+        return (
+            "Claim 2 is about separate bins, not about hashed bins that share buckets"
+        )
+    if features.column_share < 1:
+        return "Claim 2 is about grids that split every column"
+    if new_bins:
+        return (
             "Claim 2 is about rows in bins that training rows occupy, and "
             "some rows are in new ones"
         )
-        return occupied if new_bins else ""
-    return f"no claim about {type(features).__name__}"
-
-
-def _claim(
-    features: FourierFeatures | BinningFeatures, region: Region
-) -> tuple[LogBound, int, str]:
-    """Claim, size and name; ValueError where the claim says nothing of the kernel."""
-    if isinstance(features, BinningFeatures):
-        return (
-            binning_claim(features.kernel, region, "brackets"),
-            len(features.values_),
-            "Claim 2, by brackets",
-        )
-    paired = not len(features.offsets_)
-    name = "Claim 1" if paired else "Claim 1 with offsets"
-    name += (
-        "" if features.sampling == "iid" else ", which is about independent frequencies"
-    )
-    return fourier_claim(features.kernel, region, paired), features.n_features_out, name
+    return ""
 
 
 BLOCK_ENTRIES = 1 << 21  # of the features of a block of pairs
@@ -158,50 +154,34 @@ def measure(
     moments = bias_and_variance(features) if is_own_kernel else None
     probe = features.transform(prepare(take(X, np.arange(1))))
     columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
-    block = max(
-        1,
-        min(
-            MOST_PAIRS,
-            BLOCK_ENTRIES
-            // max(probe.nnz if sp.issparse(probe) else probe.shape[1], columns),
-        ),
-    )
-    full = _entries(features)
+    entries = probe.nnz if sp.issparse(probe) else probe.shape[1]
+    block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(entries, columns)))
+    # Entries of a row whose bins are all occupied, of a map of numbered bins
+    first, *others = (leaf.features for leaf in leaves(features))
+    numbered = isinstance(first, BinningFeatures) and first.n_buckets is None
+    full = len(first.values_) if numbered and not others else 0
     values = []
     errors = []
     expected = []
     new_bins = False
     for a in range(0, pairs.shape[1], block):
         rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
-        U, V = (prepare(part) for part in rows)
-        Z = [features.transform(part) for part in (U, V)]
-        values.append(exact(U, V) if is_own_kernel else exact(*rows))
+        prepared = [prepare(part) for part in rows]
+        Z = [features.transform(part) for part in prepared]
+        values.append(exact(*(prepared if is_own_kernel else rows)))
         errors.append(inner_products(*Z) - values[-1])
         if moments is not None:
-            bias, variance = moments(U, V)
+            bias, variance = moments(*prepared)
             expected.append(bias**2 + variance)
-        new_bins = new_bins or any(
-            full and part.nnz < full * part.shape[0] for part in Z
-        )
-    together = None if moments is None else np.concatenate(expected)
+        if full:
+            new_bins |= any(part.nnz < full * part.shape[0] for part in Z)
     return Measured(
         np.concatenate(values),
         np.concatenate(errors),
-        together,
+        np.concatenate(expected) if expected else None,
         int(probe.shape[1]),
         new_bins,
     )
-
-
-def _entries(features: Any) -> int:
-    """Entries of a row whose bins are all occupied, where the map is one of numbered
-    bins; else 0.
-    """
-    first, *others = (leaf.features for leaf in leaves(features))
-    numbered = (
-        isinstance(first, BinningFeatures) and first.n_buckets is None and not others
-    )
-    return len(first.values_) if numbered else 0
 
 
 GROUPS = 10
@@ -293,13 +273,12 @@ class KernelError:
     claim: str
 
     def __str__(self) -> str:
-        size = f"{self.n_components:,} columns" + (
-            f" of {self.n_grids:,} grids" if self.n_grids else ""
-        )
-        share = f"{self.confidence:.4g}"
+        size = f"{self.n_components:,} columns"
+        if self.n_grids:
+            size += f" of {self.n_grids:,} grids"
         lines = [
             f"{self.features}, {size}: error on {self.n_pairs:,} pairs of rows, "
-            f"confidence {share}"
+            f"confidence {self.confidence:.4g}"
         ]
         for name, value, (low, high) in (
             ("mean |error|", self.mean_absolute, self.mean_absolute_interval),
@@ -312,22 +291,16 @@ class KernelError:
             "all pairs err more"
         )
         if self.bound is None:
+            claim = f"no guarantee: {self.claim}"
             lines.append(
-                fill(
-                    f"no guarantee: {self.claim}",
-                    96,
-                    initial_indent="  ",
-                    subsequent_indent="    ",
-                )
+                fill(claim, 96, initial_indent="  ", subsequent_indent=" " * 4)
             )
         else:
             lines.append(f"  {'guaranteed':<13}{self.bound:>10.3g}   {self.claim}")
-        lines += [
-            "",
-            f"  {'k(x, y)':<22}{'pairs':>8}{'mean |error|':>14}{'rms error':>12}",
-        ]
+        lines.append("")
+        head = f"  {'k(x, y)':<22}{'pairs':>8}{'mean |error|':>14}{'rms error':>12}"
         has_expected = all(group.expected is not None for group in self.groups)
-        lines[-1] += f"{'expected':>12}" if has_expected else ""
+        lines.append(head + (f"{'expected':>12}" if has_expected else ""))
         for group in self.groups:
             between = f"{group.low:.4g} to {group.high:.4g}"
             line = f"  {between:<22}{group.n_pairs:>8,}"
@@ -336,35 +309,34 @@ class KernelError:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        def row(name: str, value: float, interval: Interval) -> tuple[str, str, str]:
-            return name, number(value), " to ".join(map(number, interval))
-
         rows = [
-            row("mean absolute error", self.mean_absolute, self.mean_absolute_interval),
-            row(
-                "root mean square error",
-                self.root_mean_square,
-                self.root_mean_square_interval,
-            ),
-            row("bias", self.bias, self.bias_interval),
-            (
-                "largest error",
-                number(self.maximum),
-                f"at most {self.beyond:.2g} of all pairs err more",
-            ),
+            (name, number(value), " to ".join(map(number, interval)))
+            for name, value, interval in (
+                (
+                    "mean absolute error",
+                    self.mean_absolute,
+                    self.mean_absolute_interval,
+                ),
+                (
+                    "root mean square error",
+                    self.root_mean_square,
+                    self.root_mean_square_interval,
+                ),
+                ("bias", self.bias, self.bias_interval),
+            )
         ]
-        rows += (
-            []
-            if self.bound is None
-            else [("guaranteed", number(self.bound), self.claim)]
-        )
+        beyond = f"at most {self.beyond:.2g} of all pairs err more"
+        rows.append(("largest error", number(self.maximum), beyond))
+        if self.bound is not None:
+            rows.append(("guaranteed", number(self.bound), self.claim))
         caption = f"Error of {self.features} on {self.n_pairs:,} pairs of rows"
         interval = f"{100 * self.confidence:.4g} % interval"
         groups = [
             (
                 f"{one.low:.4g} to {one.high:.4g}",
                 f"{one.n_pairs:,}",
-                *map(number, (one.mean_absolute, one.root_mean_square)),
+                number(one.mean_absolute),
+                number(one.root_mean_square),
             )
             for one in self.groups
         ]
@@ -459,7 +431,10 @@ def kernel_error(
             "kernel must be one of bochner.kernels or a callable of (X, Y), got "
             f"{kernel!r}."
         )
-    inner, prepare = _opened(features)
+    inner, prepare = features, as_it_is
+    if hasattr(features, "encoder_") and hasattr(features, "features_"):
+        inner = features.features_
+        prepare = partial(features.encoder_.encode, dtype=np.float64)
     if not hasattr(inner, "transform"):
         raise TypeError(
             "features must be a fitted map with a method transform, such as "
@@ -504,15 +479,6 @@ def kernel_error(
     )
 
 
-def _opened(source: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The map of a fitted model, and what turns rows into its rows; a map by itself
-    takes rows as they are.
-    """
-    if hasattr(source, "encoder_") and hasattr(source, "features_"):
-        return source.features_, lambda X: source.encoder_.encode(X, dtype=np.float64)
-    return source, lambda X: X
-
-
 def _summary(errors: NDArray, confidence: float, known_share: float) -> dict[str, Any]:
     """Mean absolute error, root mean square error and bias with their intervals, the
     maximum and what it says.
@@ -521,20 +487,18 @@ def _summary(errors: NDArray, confidence: float, known_share: float) -> dict[str
     mean, (mean_low, mean_high) = _mean(size, confidence, known_share)
     square, (low, high) = _mean(errors**2, confidence, known_share)
     bias, bias_interval = _mean(errors, confidence, known_share)
+    beyond = 0.0
+    if known_share < 1:
+        beyond = float(-np.expm1(np.log1p(-confidence) / len(errors)))
     return {
         "mean_absolute": mean,
         "mean_absolute_interval": (max(mean_low, 0.0), mean_high),
-        "root_mean_square": float(np.sqrt(square)),
-        "root_mean_square_interval": (
-            float(np.sqrt(max(low, 0.0))),
-            float(np.sqrt(high)),
-        ),
+        "root_mean_square": sqrt(square),
+        "root_mean_square_interval": (sqrt(max(low, 0.0)), sqrt(high)),
         "bias": bias,
         "bias_interval": bias_interval,
         "maximum": float(size.max()),
-        "beyond": 0.0
-        if known_share == 1
-        else float(-np.expm1(np.log1p(-confidence) / len(errors))),
+        "beyond": beyond,
     }
 
 
@@ -550,28 +514,24 @@ def _mean(
         return mean, (mean, mean)
     if n < 2:
         return mean, (-np.inf, np.inf)
-    half = (
-        student.ppf((1 + confidence) / 2, n - 1)
-        * values.std(ddof=1)
-        * np.sqrt((1 - known_share) / n)
-    )
-    return mean, (float(mean - half), float(mean + half))
+    quantile = float(student.ppf((1 + confidence) / 2, n - 1))
+    half = quantile * float(values.std(ddof=1)) * sqrt((1 - known_share) / n)
+    return mean, (mean - half, mean + half)
 
 
 def _grouped(measured: Measured) -> tuple[ErrorGroup, ...]:
     """Groups of the same size, by the exact value."""
     values, errors, expected, *_ = measured
-    groups = np.array_split(np.argsort(values, kind="stable"), min(GROUPS, len(values)))
-    return tuple(
-        ErrorGroup(
-            low=float(values[pair_numbers].min()),
-            high=float(values[pair_numbers].max()),
-            n_pairs=len(pair_numbers),
-            mean_absolute=float(np.abs(errors[pair_numbers]).mean()),
-            root_mean_square=float(np.sqrt(np.square(errors[pair_numbers]).mean())),
-            expected=None
-            if expected is None
-            else float(np.sqrt(expected[pair_numbers].mean())),
+    order = np.argsort(values, kind="stable")
+    groups = []
+    for pairs in np.array_split(order, min(GROUPS, len(values))):
+        group = ErrorGroup(
+            low=float(values[pairs].min()),
+            high=float(values[pairs].max()),
+            n_pairs=len(pairs),
+            mean_absolute=float(np.abs(errors[pairs]).mean()),
+            root_mean_square=sqrt(np.square(errors[pairs]).mean()),
+            expected=None if expected is None else sqrt(expected[pairs].mean()),
         )
-        for pair_numbers in groups
-    )
+        groups.append(group)
+    return tuple(groups)

@@ -285,11 +285,10 @@ def least_error(claim: LogBound, size: int, delta: float) -> float:
         return 0.0
     while high - low > 1e-6:
         middle = (low + high) / 2
-        low, high = (
-            (low, middle)
-            if claim(float(np.exp(middle)), size) <= goal
-            else (middle, high)
-        )
+        if claim(float(np.exp(middle)), size) <= goal:
+            high = middle
+        else:
+            low = middle
     return float(np.exp(high))
 
 
@@ -524,11 +523,7 @@ def pointwise_failure_bound(
     """
     check_positive(variance, "variance")
     check_positive(eps, "eps")
-    if (n_components is None) == (n_grids is None):
-        raise TypeError(
-            "Give either n_components, of Fourier features, or n_grids, of binning "
-            "features."
-        )
+    _require_one(n_components, n_grids)
     if n_grids is not None:
         check_count(n_grids, "n_grids")
         exponent = 2.0 * n_grids
@@ -536,6 +531,14 @@ def pointwise_failure_bound(
         check_components(n_components, paired)
         exponent = n_components / (4 if paired else 8)  # type: ignore[operator]
     return _capped(np.log(2) - exponent * (float(eps) / float(variance)) ** 2)
+
+
+def _require_one(n_components: int | None, n_grids: int | None) -> None:
+    if (n_components is None) == (n_grids is None):
+        raise TypeError(
+            "Give either n_components, of Fourier features, or n_grids, of binning "
+            "features."
+        )
 
 
 def _capped(log_bound: float) -> float:
@@ -699,11 +702,7 @@ def guaranteed_error(
     >>> round(guaranteed_error(Gaussian(), [[0.0], [3.0]], n_components=36824), 4)
     0.1
     """
-    if (n_components is None) == (n_grids is None):
-        raise TypeError(
-            "Give either n_components, of Fourier features, or n_grids, of binning "
-            "features."
-        )
+    _require_one(n_components, n_grids)
     region = region_of(X, diameter, n_features)
     if n_components is not None:
         check_components(n_components, paired)
@@ -724,8 +723,7 @@ def _smallest(holds: Callable[[int], bool], first: int = 1) -> int:
         return first
     low = high = first
     while not holds(high):
-        low = high
-        high = 2 * high
+        low, high = high, 2 * high
         if high > LARGEST_SIZE:
             raise ValueError(
                 "The number of components exceeds what a machine can represent: "
@@ -733,5 +731,8 @@ def _smallest(holds: Callable[[int], bool], first: int = 1) -> int:
             )
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
     return high

@@ -90,11 +90,8 @@ def _eigenvalues(K: Any, X: Any, n_rows: int, random_state: Any) -> tuple[NDArra
         rows = dense_rows(X)
         n = len(rows)
         if n > n_rows:
-            rows = rows[
-                np.sort(
-                    np.random.default_rng(random_state).choice(n, n_rows, replace=False)
-                )
-            ]
+            rng = np.random.default_rng(random_state)
+            rows = rows[np.sort(rng.choice(n, n_rows, replace=False))]
         return np.maximum(eigvalsh(K(rows)), 0.0), n
     if X is not None:
         raise TypeError("X is for a kernel; leave it out with a matrix K.")

@@ -14,7 +14,7 @@ from bochner.data.table_input import as_dense
 from bochner.features.binning import BinningFeatures
 from bochner.features.concatenate import LinearFeatures
 from bochner.features.fourier import FourierFeatures
-from bochner.features.leaves import estimated_kernel, leaves
+from bochner.features.leaves import LeafMap, estimated_kernel, leaves
 from bochner.kernels import Kernel
 
 Matrix = Callable[
@@ -31,10 +31,14 @@ def exact_values(features: Any) -> Pairs:
     not known.
     """
     parts = [(leaf, _values(leaf.features)) for leaf in leaves(features)]
-    return lambda A, B: np.sum(
-        [leaf.weight * kernel(leaf.rows(A), leaf.rows(B)) for leaf, kernel in parts],
-        axis=0,
-    )
+
+    def values(A: Any, B: Any) -> NDArray:
+        each = [
+            leaf.weight * kernel(leaf.rows(A), leaf.rows(B)) for leaf, kernel in parts
+        ]
+        return np.sum(each, axis=0)
+
+    return values
 
 
 def _values(features: Any) -> Pairs:
@@ -88,22 +92,20 @@ def bias_and_variance(features: Any) -> BiasAndVariance | None:
     and the bias p - k of the kernel. Each of the terms of a kernel has draws by itself,
     and so has each of the maps side by side.
     """
-    parts = [(leaf, _of_single(leaf.features)) for leaf in leaves(features)]
-    parts_with_moments = [
-        (leaf, moments) for leaf, moments in parts if moments is not None
+    parts: list[tuple[LeafMap, Any]] = [
+        (leaf, _of_single(leaf.features)) for leaf in leaves(features)
     ]
-    if len(parts_with_moments) < len(parts):
+    if any(moments is None for _, moments in parts):
         return None
 
     def values(A: Any, B: Any) -> tuple[NDArray, NDArray]:
-        each = [
-            (leaf.weight, *moments(leaf.rows(A), leaf.rows(B)))
-            for leaf, moments in parts_with_moments
-        ]
-        bias = np.sum([weight * moments for weight, moments, _ in each], axis=0)
-        return bias, np.sum(
-            [weight**2 * moments for weight, _, moments in each], axis=0
-        )
+        total_bias = np.zeros(A.shape[0])
+        total_variance = np.zeros(A.shape[0])
+        for leaf, moments in parts:
+            bias, variance = moments(leaf.rows(A), leaf.rows(B))
+            total_bias += leaf.weight * bias
+            total_variance += leaf.weight**2 * variance
+        return total_bias, total_variance
 
     return values
 
@@ -112,35 +114,26 @@ def _of_single(features: Any) -> BiasAndVariance | None:
     if isinstance(features, LinearFeatures):
         return lambda A, B: (np.zeros(A.shape[0]), np.zeros(A.shape[0]))
     if isinstance(features, FourierFeatures) and features.sampling != "leverage":
+
+        def of_wave(k: NDArray, twice: NDArray) -> tuple[NDArray, NDArray]:
+            return np.zeros_like(k), (1 + twice) / 2 - k**2
+
         m = features.frequencies_.shape[1]
-        lone = len(features.offsets_)
-        return _over_terms(
-            features.kernel,
-            m,
-            lambda k, k2: (np.zeros_like(k), (1 + k2) / 2 - k**2),
-            lone / 2,
-        )
+        return _over_terms(features.kernel, m, of_wave, len(features.offsets_) / 2)
     if (
         isinstance(features, BinningFeatures)
         and features.column_share == 1
         and not features._smooth.any()
     ):
-        by_chance = 1 / features.n_buckets if features.n_buckets else 0.0
-        return _over_terms(
-            features.kernel,
-            len(features.values_),
-            lambda k, k2: _meetings(k, by_chance),
-            0.0,
-        )
+        # Bins share a column by chance
+        chance = 1 / features.n_buckets if features.n_buckets else 0.0
+
+        def of_grid(k: NDArray, twice: NDArray) -> tuple[NDArray, NDArray]:
+            bias = (1 - k) * chance
+            return bias, (k + bias) * (1 - k - bias)
+
+        return _over_terms(features.kernel, len(features.values_), of_grid, 0.0)
     return None
-
-
-def _meetings(k: NDArray, by_chance: float) -> tuple[NDArray, NDArray]:
-    """Bias and variance of one grid's estimate, whose bins share a column with the
-    probability `by_chance`.
-    """
-    bias = (1 - k) * by_chance
-    return bias, (k + bias) * (1 - k - bias)
 
 
 def _over_terms(

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import Floats
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_count, check_positive
 
@@ -62,12 +63,11 @@ class Region:
 
     def box(self) -> tuple[NDArray, NDArray]:
         """Least and largest value of each column, shape (d,)."""
-        assert self.rows is not None
-        return self.rows.min(axis=0).astype(np.float64), self.rows.max(axis=0).astype(
-            np.float64
-        )
+        rows: Any = self.rows
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        return low.astype(np.float64), high.astype(np.float64)
 
-    def ranges(self) -> NDArray[np.float64]:
+    def ranges(self) -> Floats:
         """Range of each column, shape (d,)."""
         if self.rows is None:
             return np.full(self.n_features, self.known)
@@ -84,9 +84,8 @@ class Region:
         if self.rows is None:
             return float(self.known * np.max(units))
         low, high = self.box()
-        size = float(
-            np.max((high - low) * units)
-        )  # taken out, so that squares stay finite
+        # Taken out, so that squares stay finite
+        size = float(np.max((high - low) * units))
         if size == 0:
             return 0.0
         centre = low + (high - low) / 2
@@ -96,11 +95,10 @@ class Region:
             squares = np.einsum("ij,ij->i", U, U)
             apart = np.add.outer(squares, squares) - 2 * (U @ U.T)
             return size * float(np.sqrt(apart.max()))
-        chunks = (self.rows[a : a + CHUNK] for a in range(0, len(self.rows), CHUNK))
-        radius = max(
-            float(np.linalg.norm((rows - centre) * scale, axis=1).max())
-            for rows in chunks
-        )
+        radius = 0.0
+        for a in range(0, len(self.rows), CHUNK):
+            U = (self.rows[a : a + CHUNK] - centre) * scale
+            radius = max(radius, float(np.linalg.norm(U, axis=1).max()))
         return size * min(float(np.linalg.norm((high - low) * scale)), 2 * radius)
 
 

@@ -151,17 +151,11 @@ def map_for(
     TypeError, ValueError
         For other words, a kernel in addition to a map, and bins without buckets.
     """
-    if isinstance(kernel, str):
-        if kernel != "auto":
-            raise ValueError(
-                "kernel must be 'auto' or a kernel such as Gaussian(2.0), got "
-                f"{kernel!r}."
-            )
-    elif not isinstance(kernel, Kernel):
-        raise TypeError(
-            "kernel must be 'auto' or a kernel such as Gaussian(2.0), got "
-            f"{kernel!r:.200}."
-        )
+    wrong = "kernel must be 'auto' or a kernel such as Gaussian(2.0), got "
+    if isinstance(kernel, str) and kernel != "auto":
+        raise ValueError(f"{wrong}{kernel!r}.")
+    if not isinstance(kernel, str | Kernel):
+        raise TypeError(f"{wrong}{kernel!r:.200}.")
     if not isinstance(features, str):
         if isinstance(kernel, Kernel):
             raise ValueError(

@@ -182,41 +182,36 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """
         self._begin()
         seed = self._seed()
-        first, second = given_pair(X, y, sample_weight)
-        x, other, dtype = self._tables(first, second, seed)
-        self.encoder_, self.features_ = (
-            x.encoder,
-            self._map(x, (self.features, self.kernel), seed),
-        )
-        self.y_encoder_, self.y_features_ = (
-            other.encoder,
-            self._map(other, (self.y_features, self.y_kernel), seed + 1),
-        )
+        rows, others, dtype = self._rows(*given_pair(X, y, sample_weight), seed)
+        self.encoder_ = rows.encoder(self.standardize)
+        self.y_encoder_ = others.encoder(self.standardize)
+        encode = partial(self.y_encoder_.encode, dtype=dtype)
+        other = others.encoded(self.y_encoder_, dtype, encode=encode)
+        hashed_encode = HashedEncode(self.encoder_, dtype)
+        x = rows.encoded(self.encoder_, dtype, encode=hashed_encode)
+        self.features_ = _map(self.features, self.kernel, x, seed)
+        self.y_features_ = _map(self.y_features, self.y_kernel, other, seed + 1)
         pairs = Pairs(x.source, other.source)
         maps = (self.features_, self.y_features_)
         with progress("Summing moments", pairs.n_rows, bool(self.verbose)) as advance:
             halves = sum_halves(pairs, maps, dtype, seed, x.engine, advance)
-        distinct = x.sample.row_hashes()[x.sample.weights > 0]
-        self._solve(halves, len(np.unique(distinct)) >= FEWEST_HALVED)
+        distinct = np.unique(x.sample.row_hashes()[x.sample.weights > 0])
+        self._solve(halves, len(distinct) >= FEWEST_HALVED)
         return self
 
-    def _tables(
+    def _rows(
         self, first: Given, second: Given, seed: int
-    ) -> tuple[TrainingSet, TrainingSet, np.dtype]:
-        """Both tables, and the precision of their features, double where their rows
+    ) -> tuple[TrainingRows, TrainingRows, np.dtype]:
+        """Rows of both tables, and the precision of their features, double where they
         are few.
         """
         if first.stream is None or second.stream is None:
             X = checked_rows(self, first.X, reset=True)
             y = second.X
             check_consistent_length(X, y)
-            weight = checked_weight(first.weight, X)
+            target = Target(None, checked_weight(first.weight, X))
             dtype = np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4")
-            return *self._encoded(
-                TrainingRows(X, Target(None, weight)),
-                TrainingRows(y, Target(None, weight)),
-                dtype,
-            ), dtype
+            return TrainingRows(X, target), TrainingRows(y, target), dtype
         streams = first.stream.without_sample(), second.stream.without_sample()
         x, other = (
             TrainingRows.of(one, seed, verbose=self.verbose, what=what)
@@ -229,63 +224,37 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
                 "tables of the same rows."
             )
         validate_data(self, x.X, reset=True, skip_check_array=True)
-        dtype = np.dtype(np.float32)
-        return *self._encoded(x, other, dtype), dtype
+        return x, other, np.dtype(np.float32)
 
-    def _encoded(
-        self, first: TrainingRows, second: TrainingRows, dtype: np.dtype
-    ) -> tuple[TrainingSet, TrainingSet]:
-        """Both tables encoded, rows of the first one with their hashes."""
-        x, y = (rows.encoder(self.standardize) for rows in (first, second))
-        other = second.encoded(y, dtype, encode=partial(y.encode, dtype=dtype))
-        return first.encoded(x, dtype, encode=HashedEncode(x, dtype)), other
-
-    def _map(
-        self, table: TrainingSet, wanted: tuple[Any, Any], seed: int
-    ) -> FeatureMap:
-        """The drawn map of one table."""
-        features = table.drawn(map_for(*wanted, table.sample, seed, LANDMARKS), seed)
-        if features.dense is None:
-            raise ValueError(
-                "KernelCCA needs dense features on both sides: give FourierFeatures "
-                "or NystroemFeatures."
-            )
-        return features
-
-    def _solve(self, halves: Halves, judged: bool) -> None:
+    def _solve(self, halves: Halves, has_halves: bool) -> None:
         """Choose the ridge penalty by the halves, if there are enough rows, and
         solve for all rows.
         """
-        first = halves.first
-        second = halves.second
-        alpha = self.alpha
-        moments = first + second
+        moments = halves.first + halves.second
         covariances = Covariances.of(moments)
         for name, C, mean in (
             ("X", covariances.xx, covariances.x_mean),
             ("y", covariances.yy, covariances.y_mean),
         ):
-            if not np.trace(C) > ROUNDING[first.dtype] * (mean @ mean):
+            if not np.trace(C) > ROUNDING[moments.dtype] * (mean @ mean):
                 raise ValueError(
                     f"All rows of {name} are equal (as with 1 sample), and nothing "
                     "is correlated with what does not "
                     "vary: give rows that differ."
                 )
-        if alpha == "auto" and judged:
-            alpha, self.alpha_scores_ = choose_ridge(
-                (first, second), ALPHAS, self.n_components
+        self.alpha_ = 0.1 if self.alpha == "auto" else float(self.alpha)
+        if self.alpha == "auto" and has_halves:
+            self.alpha_, self.alpha_scores_ = choose_ridge(
+                (halves.first, halves.second), ALPHAS, self.n_components
             )
             self.alphas_ = ALPHAS.copy()
-        alpha = 0.1 if alpha == "auto" else float(alpha)
-        directions = CanonicalPairs(covariances, moments.dtype).directions(
-            alpha, self.n_components
-        )
-        self.alpha_ = alpha
+        pairs = CanonicalPairs(covariances, moments.dtype)
+        x, y = pairs.directions(self.alpha_, self.n_components)
         self.x_mean_ = covariances.x_mean
         self.y_mean_ = covariances.y_mean
-        self.correlations_ = covariances.correlations(*directions)
-        self.x_weights_ = directions.x.astype(moments.dtype)
-        self.y_weights_ = directions.y.astype(moments.dtype)
+        self.correlations_ = covariances.correlations(x, y)
+        self.x_weights_ = x.astype(moments.dtype)
+        self.y_weights_ = y.astype(moments.dtype)
 
     @any_arrays
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -369,6 +338,17 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         return tags
 
 
+def _map(features: Any, kernel: Any, table: TrainingSet, seed: int) -> FeatureMap:
+    """The drawn map of one table."""
+    drawn = table.drawn(map_for(features, kernel, table.sample, seed, LANDMARKS), seed)
+    if drawn.dense is None:
+        raise ValueError(
+            "KernelCCA needs dense features on both sides: give FourierFeatures "
+            "or NystroemFeatures."
+        )
+    return drawn
+
+
 class Covariances(NamedTuple):
     """Covariances of the features of both views, and their means."""
 
@@ -391,11 +371,9 @@ class Covariances(NamedTuple):
         of them does not vary.
         """
         both = np.einsum("dk,dk->k", x_weights, self.xy @ y_weights)
-        squares = [
-            np.einsum("dk,dk->k", w, C @ w)
-            for w, C in ((x_weights, self.xx), (y_weights, self.yy))
-        ]
-        scale = np.sqrt(np.maximum(squares[0], 0) * np.maximum(squares[1], 0))
+        x_squares = np.einsum("dk,dk->k", x_weights, self.xx @ x_weights)
+        y_squares = np.einsum("dk,dk->k", y_weights, self.yy @ y_weights)
+        scale = np.sqrt(np.maximum(x_squares, 0) * np.maximum(y_squares, 0))
         return np.divide(both, scale, out=np.zeros(len(both)), where=scale > 0)
 
 
@@ -418,13 +396,6 @@ class Whitened:
         return self.vectors / np.sqrt(self.values + alpha * self.mean_variance)
 
 
-class Directions(NamedTuple):
-    """Pairs of directions, the columns of both, in the order of their correlations."""
-
-    x: Floats
-    y: Floats
-
-
 class CanonicalPairs:
     """The directions of the largest correlations for any ridge penalty (Bach and
     Jordan, 2002).
@@ -442,9 +413,9 @@ class CanonicalPairs:
         )
 
     @single_threaded_blas()
-    def directions(self, alpha: float, n_components: int) -> Directions:
-        """The leading pairs, of regularised variance 1, the largest entry of each x
-        positive.
+    def directions(self, alpha: float, n_components: int) -> tuple[Floats, Floats]:
+        """The leading pairs, the columns of both, in the order of their correlations,
+        of regularised variance 1, the largest entry of each x positive.
         """
         x_root = self.x.root(alpha)
         y_root = self.y.root(alpha)
@@ -452,19 +423,18 @@ class CanonicalPairs:
         K = min(n_components, *M.shape)
         turned = M.shape[0] > M.shape[1]
         A = M.T if turned else M
-        eigenvectors = eigh(A @ A.T, subset_by_index=(len(A) - K, len(A) - 1))[1][
-            :, ::-1
-        ]
-        other = A.T @ eigenvectors
+        largest = len(A) - K, len(A) - 1
+        vectors = eigh(A @ A.T, subset_by_index=largest)[1][:, ::-1]
+        other = A.T @ vectors
         lengths = np.linalg.norm(other, axis=0)
         other = np.divide(other, lengths, out=np.zeros(other.shape), where=lengths > 0)
-        x = x_root @ (other if turned else eigenvectors)
-        y = y_root @ (eigenvectors if turned else other)
-        signs = (
-            np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)]) if len(x) else np.ones(K)
-        )
+        x = x_root @ (other if turned else vectors)
+        y = y_root @ (vectors if turned else other)
+        signs = np.ones(K)
+        if len(x):
+            signs = np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)])
         signs = np.where(signs == 0, 1, signs)
-        return Directions(x * signs, y * signs)
+        return x * signs, y * signs
 
 
 def choose_ridge(

@@ -22,12 +22,12 @@ from bochner.features import (
     BinningFeatures,
     ConcatenatedFeatures,
     FourierFeatures,
-    MetricFeatures,
 )
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed, hashed_bins
 from bochner.features.distances import median_distance, median_gaussian, paired_rows
 from bochner.features.leaves import seeded
+from bochner.features.metric import without_metrics
 from bochner.features.transformer import as_map
 from bochner.inputs.training import TrainingSet
 from bochner.kernels import Laplacian
@@ -276,9 +276,8 @@ class SpectralClustering(Clusterer):
 
     def _coordinates(self, X: Any) -> NDArray:
         U = self.features_.dot(X, self.projection_.astype(X.dtype))
-        return U / np.maximum(
-            np.linalg.norm(U, axis=1, keepdims=True), np.finfo(U.dtype).tiny
-        )
+        lengths = np.linalg.norm(U, axis=1, keepdims=True)
+        return U / np.maximum(lengths, np.finfo(U.dtype).tiny)
 
 
 class KernelKMeans(Clusterer):
@@ -346,44 +345,21 @@ class KernelKMeans(Clusterer):
     """
 
     def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
-        gram, sums, total = self._sums(rows, features)
+        gram, sums, total = _sums(rows, features)
         self.mean_ = sums / total
         centred = gram - total * np.outer(self.mean_, self.mean_)
         r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
         values, vectors = leading(centred, r)
         has_variance = values > ROUNDING * float(np.trace(gram))
-        self.components_ = (
-            vectors[:, has_variance]
-            if has_variance.any()
-            else np.zeros((len(centred), 1))
-        )
+        self.components_ = np.zeros((len(centred), 1))
+        if has_variance.any():
+            self.components_ = vectors[:, has_variance]
         self._left = max(float(np.trace(centred) - values[has_variance].sum()), 0.0)
-
-    def _sums(
-        self, rows: TrainingSet, features: FeatureMap
-    ) -> tuple[NDArray, NDArray, float]:
-        """Z'WZ, Z'w and the sum of the weights w."""
-        design = rows.design(features)
-        if is_anchored(features):
-            graph = sum_graph(design)
-            return graph.gram.toarray(), graph.degree, float(graph.degree.sum())
-        if features.dense is not None or hashed_bins(features) is not None:
-            moments = design.moments()
-            return moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight
-        gram = np.zeros((features.n_features_out,) * 2)
-        sums = np.zeros(features.n_features_out)
-        total = 0.0
-        for Z, weight in mapped(rows, features):
-            gram += _gram(Z, weight)
-            sums += Z.T @ weight.astype(np.float64)
-            total += float(weight.sum())
-        return gram, sums, total
 
     def _coordinates(self, X: Any) -> NDArray:
         components = self.components_.astype(X.dtype)
-        return (
-            self.features_.dot(X, components) - self.mean_.astype(X.dtype) @ components
-        )
+        mean = self.mean_.astype(X.dtype) @ components
+        return self.features_.dot(X, components) - mean
 
     def _finish(self, weight: NDArray) -> None:
         self.cluster_centers_ = self.mean_ + self.centers_ @ self.components_.T
@@ -397,9 +373,27 @@ def nearest(U: NDArray, centres: NDArray) -> NDArray[np.int32]:
     """Number of the nearest centre of each row, shape (n,)."""
     centres = centres.astype(U.dtype)
     scores = product(U, np.ascontiguousarray(centres.T))
-    return np.argmax(scores - np.square(centres).sum(axis=1) / 2, axis=1).astype(
-        np.int32
-    )
+    scores = scores - np.square(centres).sum(axis=1) / 2
+    return scores.argmax(axis=1).astype(np.int32)
+
+
+def _sums(rows: TrainingSet, features: FeatureMap) -> tuple[NDArray, NDArray, float]:
+    """Z'WZ, Z'w and the sum of the weights w."""
+    design = rows.design(features)
+    if is_anchored(features):
+        graph = sum_graph(design)
+        return graph.gram.toarray(), graph.degree, float(graph.degree.sum())
+    if features.dense is not None or hashed_bins(features) is not None:
+        moments = design.moments()
+        return moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight
+    gram = np.zeros((features.n_features_out,) * 2)
+    sums = np.zeros(features.n_features_out)
+    total = 0.0
+    for Z, weight in mapped(rows, features):
+        gram += _gram(Z, weight)
+        sums += Z.T @ weight.astype(np.float64)
+        total += float(weight.sum())
+    return gram, sums, total
 
 
 def _gram(Z: Any, weight: NDArray) -> NDArray:
@@ -443,31 +437,20 @@ def map_of(features: Any, rows: TrainingSet, seed: int) -> FeatureMap:
 
 def bounded(features: FeatureMap) -> FeatureMap:
     """The map with bins in few enough columns that their Gram matrix can be held."""
-    inner: Any = features
-    while isinstance(inner, MetricFeatures):
-        inner = inner.features
+    inner = without_metrics(features)
     if isinstance(inner, ConcatenatedFeatures):
-        return ConcatenatedFeatures(
-            [bounded(as_map(part)) for part in inner.maps], inner.weights
-        )
-    return (
-        hashed(features, MOST_COLUMNS)
-        if isinstance(inner, BinningFeatures) and not inner.n_buckets
-        else features
-    )
+        maps = [bounded(as_map(part)) for part in inner.maps]
+        return ConcatenatedFeatures(maps, inner.weights)
+    if isinstance(inner, BinningFeatures) and not inner.n_buckets:
+        return hashed(features, MOST_COLUMNS)
+    return features
 
 
 def mapped(rows: TrainingSet, features: FeatureMap) -> Iterator[tuple[Any, NDArray]]:
     """Yield features of blocks of the rows, an array or sparse rows of shape (b, D),
     and the weights.
     """
+    dense = features.dense
     block_rows = Design(rows.source, features).block_rows
     for X, _, weight in Blocks(rows.source, block_rows, np.dtype(np.float32)):
-        yield (
-            (
-                features.transform(X)
-                if features.dense is None
-                else features.dense.rows(X)
-            ),
-            weight,
-        )
+        yield features.transform(X) if dense is None else dense.rows(X), weight

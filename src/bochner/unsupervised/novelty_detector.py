@@ -5,6 +5,7 @@ features and by empty bins.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -193,9 +194,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self
         """
         self._begin()
-        share = (
-            None if isinstance(self.contamination, str) else float(self.contamination)
-        )
+        share = None
+        if not isinstance(self.contamination, str):
+            share = float(self.contamination)
         seed = self._seed()
         rows = self._open(X, sample_weight, seed, np.float64)
         self._double = rows.n_rows <= DOUBLE_ROWS
@@ -220,16 +221,16 @@ class NoveltyDetector(OutlierMixin, RowModel):
             tail_table(suspicion, weight) for suspicion in suspicions
         )
         self.known_ = self.known_scores_ = None
-        uses_left_out = share is None or rows.n_rows <= REFERENCE_ROWS
-        scores = (
-            self._combined(*suspicions) if uses_left_out else self.score_encoded(sample)
-        )
-        if uses_left_out and share is not None:
+        if share is None:
+            scores = self._combined(*suspicions)
+            share = float(self.false_alarms)
+        elif rows.n_rows > REFERENCE_ROWS:
+            scores = self.score_encoded(sample)
+        else:
+            scores = self._combined(*suspicions)
             self.known_, first = np.unique(row_hashes(sample), return_index=True)
             self.known_scores_ = scores[first]
-        self.offset_ = share_below(
-            scores, weight, float(self.false_alarms) if share is None else share
-        )
+        self.offset_ = share_below(scores, weight, share)
         return self
 
     @property
@@ -266,26 +267,17 @@ class NoveltyDetector(OutlierMixin, RowModel):
         `score_samples`.
         """
         rows = rows.astype(self._dtype, copy=False)
-        n_grids = len(self.bins_.values_)
-        familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(
-            np.float64
-        ) / np.sqrt(n_grids)
-        scores = self._combined(
-            np.log(self.leverage_.forms(self.features_, rows)), -familiar
-        )
-        # Which earlier files lack
-        known_hashes, known_scores = (
-            getattr(self, name, None) for name in ("known_", "known_scores_")
-        )
-        if known_hashes is not None and known_scores is not None:
-            hashes = row_hashes(rows)
-            place = np.minimum(
-                np.searchsorted(known_hashes, hashes), len(known_hashes) - 1
-            )
-            scores = np.where(
-                known_hashes[place] == hashes, known_scores[place], scores
-            )
-        return scores
+        familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(np.float64)
+        familiar = familiar / np.sqrt(len(self.bins_.values_))
+        forms = self.leverage_.forms(self.features_, rows)
+        scores = self._combined(np.log(forms), -familiar)
+        if self.known_ is None or self.known_scores_ is None:
+            return scores
+        hashes = row_hashes(rows)
+        place = np.searchsorted(self.known_, hashes)
+        place = np.minimum(place, len(self.known_) - 1)
+        is_known = self.known_[place] == hashes
+        return np.where(is_known, self.known_scores_[place], scores)
 
     @rowwise("score")
     def score_samples(self, X: Any) -> Floats:
@@ -322,9 +314,8 @@ def bin_lengthscale(X: Any, weight: NDArray) -> float:
     hold one row each.
     """
     distances, shares = pair_distances(X, weight, 1)
-    length = max(
-        FINEST * median(distances, shares), np.finfo(np.float64).tiny
-    )  # from which it can grow
+    # From a positive number it can grow
+    length = max(FINEST * median(distances, shares), np.finfo(np.float64).tiny)
     # With which all pairs together are enough
     longest = NARROW * distances.max(initial=0.0) / -np.log(MEETING)
     while length < longest and shares @ np.exp(-NARROW * distances / length) < MEETING:
@@ -341,20 +332,18 @@ def count_rows(design: Design) -> Floats:
     """
     bins: Any = design.features
     counts: list[NDArray] = [np.zeros(0) for _ in bins.values_]
+
+    def add(ids: NDArray, weight: NDArray, p: int) -> None:
+        bin_weights: NDArray = np.bincount(ids[p], weight, len(counts[p]))
+        bin_weights[: len(counts[p])] += counts[p]
+        counts[p] = bin_weights
+
     for X, _, weight in Blocks(
         design.source, design.block_rows, design.dtype, design.advance
     ):
         stored = bins.fit_store(X)
-        ordered_weight = weight if stored.order is None else weight[stored.order]
-
-        def add(
-            p: int, ids: NDArray = stored.ids, ordered_weight: NDArray = ordered_weight
-        ) -> None:
-            bin_weights: NDArray = np.bincount(ids[p], ordered_weight, len(counts[p]))
-            bin_weights[: len(counts[p])] += counts[p]
-            counts[p] = bin_weights
-
-        in_threads(add, range(len(counts)))
+        weight = weight if stored.order is None else weight[stored.order]
+        in_threads(partial(add, stored.ids, weight), range(len(counts)))
     bins.finalize()
     return np.concatenate(counts)
 
@@ -417,24 +406,21 @@ def tail_table(values: NDArray, weight: NDArray) -> Floats:
     """
     values = values[weight > 0]
     weight = weight[weight > 0]
-    unit = (
-        max(DIGITS * float(np.ptp(values)), ROUNDING * float(np.abs(values).max()))
-        or 1.0
-    )
+    rounding = ROUNDING * np.abs(values).max()
+    unit = max(DIGITS * np.ptp(values), rounding) or 1.0
     knots, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-    knots = -knots
     log_share = np.log(middle)
-    if len(knots) > KNOTS:
+    last = len(knots) - 1
+    if last >= KNOTS:
         edges = np.linspace(log_share[0], log_share[-1], KNOTS)
-        ranks = np.linspace(0, len(knots) - 1, KNOTS).astype(int)
-        knot_numbers = np.unique(
-            [*np.searchsorted(log_share, edges).clip(0, len(knots) - 1), *ranks]
-        )
-        knots = knots[knot_numbers]
-        log_share = log_share[knot_numbers]
-    return np.column_stack([knots, log_share])[::-1].copy()
+        ranks = np.linspace(0, last, KNOTS).astype(int)
+        places = np.searchsorted(log_share, edges).clip(0, last)
+        chosen = np.union1d(places, ranks)
+        knots = knots[chosen]
+        log_share = log_share[chosen]
+    return np.column_stack([-knots, log_share])[::-1].copy()
 
 
 def log_tail(table: NDArray, values: NDArray) -> Floats:
@@ -471,4 +457,5 @@ def share_below(scores: NDArray, weight: NDArray, share: float) -> float:
     order = order[weight[order] > 0]
     below = np.cumsum(weight[order]) <= share * weight.sum() * (1 + 1e-9)
     k = int(np.count_nonzero(below))
-    return float(scores[order[[max(k - 1, 0), min(k, len(order) - 1)]]].mean())
+    ends = max(k - 1, 0), min(k, len(order) - 1)
+    return float(scores[order[[*ends]]].mean())

@@ -60,9 +60,9 @@ def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
                 "in passes, and y has none: give y "
                 "as a source with this column, or by the names of columns of X."
             )
-        second = _streamed(second)
-    elif first.stream is None and second.stream is not None:
-        first = _streamed(first)
+        return first, _streamed(second)
+    if first.stream is None and second.stream is not None:
+        return _streamed(first), second
     return first, second
 
 
@@ -81,8 +81,8 @@ def second_table(y: Any) -> Any:
             "second table."
         )
     if not is_frame(y) and not sp.issparse(y):
-        y = unmasked(y if hasattr(y, "ndim") else np.asarray(y))
-        y = np.asarray(y).reshape(-1, 1) if y.ndim == 1 else y
+        y = np.asarray(unmasked(y if hasattr(y, "ndim") else np.asarray(y)))
+        y = y.reshape(-1, 1) if y.ndim == 1 else y
     y = as_table_or_matrix(y)
     return y if is_frame(y) else checked_matrix(y.tocsr() if sp.issparse(y) else y)
 
@@ -156,20 +156,16 @@ class Pairs:
     @property
     def n_parts(self) -> int:
         """Number of parts that are the same rows of both tables."""
-        held = isinstance(self.x, ArraySource) and isinstance(self.y, ArraySource)
-        return (
-            self.x.n_parts
-            if held or getattr(self.x, "counts", 0) == getattr(self.y, "counts", 1)
-            else 1
-        )
+        if isinstance(self.x, ArraySource) and isinstance(self.y, ArraySource):
+            return self.x.n_parts
+        same = getattr(self.x, "counts", 0) == getattr(self.y, "counts", 1)
+        return self.x.n_parts if same else 1
 
     def span(self, first: int, stop: int) -> Pairs:
         """The rows of consecutive parts."""
-        return (
-            self
-            if self.n_parts == 1
-            else Pairs(self.x.span(first, stop), self.y.span(first, stop))
-        )
+        if self.n_parts == 1:
+            return self
+        return Pairs(self.x.span(first, stop), self.y.span(first, stop))
 
     def part_range(self, first: int, stop: int) -> PairSpan:
         """Consecutive parts, to be sent."""
@@ -229,24 +225,16 @@ class Halves:
         """Add the rows of some blocks, seen through a map for each table."""
         workspace = None
         for block in blocks:
-            workspace = (
-                self.first.workspace(len(block.weight))
-                if workspace is None
-                else workspace
-            )
+            if workspace is None:
+                workspace = self.first.workspace(len(block.weight))
             in_first = uniform(block.hashes, self.seed) < 0.5
-            counted = block.weight > 0
-            for moments, row_mask in (
-                (self.first, in_first & counted),
-                (self.second, ~in_first & counted),
-            ):
-                rows = np.flatnonzero(row_mask)
+            for moments, is_in in ((self.first, in_first), (self.second, ~in_first)):
+                rows = np.flatnonzero(is_in & (block.weight > 0))
                 if len(rows):
                     A = workspace[: len(rows)]
                     maps[0].rows(block.X[rows], out=A)
-                    moments.add_block(
-                        A, maps[1].rows(block.y[rows]), weights_of(block.weight, rows)
-                    )
+                    B = maps[1].rows(block.y[rows])
+                    moments.add_block(A, B, weights_of(block.weight, rows))
         self.first.trim()
         self.second.trim()
 
@@ -278,18 +266,14 @@ def sum_halves(
     ]
     sizes = maps[0].n_features_out, maps[1].n_features_out
     columns = sum(sizes) + 1
-    size = dtype.itemsize
     wide = max(designs, key=lambda design: design.features.n_features_out)
     spans = wide.spans()
     rows = max(256, min(design.block_rows for design in designs) // 2)
-    n_bytes = factor_bytes(
-        columns - 1, columns - 1, 0, dtype, n_sums=2 * len(spans).bit_length()
-    )
+    n_sums = 2 * len(spans).bit_length()
+    n_bytes = factor_bytes(columns - 1, columns - 1, 0, dtype, n_sums=n_sums)
     require_factor_memory(n_bytes, columns - 1)
     empty = partial(Halves, sizes, dtype, seed, wide.has_one_sum or len(spans) == 1)
-    n_bytes = (
-        2 * columns**2 * (8 + size) + 2 * rows * columns * size + Blocks.reading_bytes
-    )
-    return wide.reduce(
-        SumOverRows(empty, rows, n_bytes), (designs[0].dense, designs[1].dense), spans
-    )
+    size = dtype.itemsize
+    n_bytes = 2 * columns * (columns * (8 + size) + rows * size) + Blocks.reading_bytes
+    work = SumOverRows(empty, rows, n_bytes)
+    return wide.reduce(work, (designs[0].dense, designs[1].dense), spans)

@@ -18,6 +18,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource, Block, Source, as_it_is
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
@@ -155,8 +156,8 @@ class KernelPCA(
         "alpha": ("a positive number", "auto"),
     }
 
-    components_: NDArray[np.float64]
-    explained_variance_: NDArray[np.float64]
+    components_: Floats
+    explained_variance_: Floats
     features_: FeatureMap
     inverse_: PreImages
 
@@ -268,7 +269,7 @@ class KernelPCA(
         self._has_cautioned = False
 
     @rowwise()
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> Floats:
         """Scores of rows.
 
         Parameters
@@ -284,7 +285,7 @@ class KernelPCA(
 
     @available_if(attrgetter("fit_inverse_transform"))
     @any_arrays
-    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
+    def inverse_transform(self, X: Any) -> Floats:
         """Rows whose scores would be about these, in the units of the training rows.
 
         Parameters
@@ -331,30 +332,23 @@ class KernelPCA(
     def _take(self, moments: Moments, design: Design) -> None:
         """Keep the sums, and what follows from them."""
         components = principal_components(moments, design.features, self.n_components)
+        variances = components.variances
         self.features_ = design.features
         self.kernel_ = getattr(design.features, "kernel", None)
         self.sums_ = moments.matrix
         self.n_samples_seen_ = moments.n_rows
         self.mean_ = components.mean
-        self.explained_variance_ = components.variances
-        self.explained_variance_ratio_ = components.variances / (
-            components.total or 1.0
-        )
+        self.explained_variance_ = variances
+        self.explained_variance_ratio_ = variances / (components.total or 1.0)
         self.components_ = components.vectors.astype(design.dtype)
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any) -> Floats:
         """Scores of encoded rows."""
-        scale = (
-            np.sqrt(self.explained_variance_)
-            if self.whiten
-            else np.ones(len(self.components_))
-        )
-        vectors = np.divide(
-            self.components_.T,
-            scale,
-            out=np.zeros(self.components_.T.shape),
-            where=scale > 0,
-        )
+        vectors = self.components_.T.astype(np.float64)
+        if self.whiten:
+            scale = np.sqrt(self.explained_variance_)
+            zeros = np.zeros(vectors.shape)
+            vectors = np.divide(vectors, scale, out=zeros, where=scale > 0)
         return self.features_.dot(X, vectors.astype(X.dtype)) - self.mean_ @ vectors
 
     @property
@@ -376,9 +370,9 @@ class Components(NamedTuple):
         Variance of all directions, also of those that landmarks leave out.
     """
 
-    vectors: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    mean: NDArray[np.float64]
+    vectors: Floats
+    variances: Floats
+    mean: Floats
     total: float
 
 
@@ -397,9 +391,8 @@ def principal_components(
     total = float(np.trace(covariance))
     if isinstance(features, NystroemFeatures):
         total += max(features.kernel.variance - trace, 0.0)
-    values, vectors = eigh(
-        covariance, subset_by_index=(D - wanted, D - 1), overwrite_a=True
-    )
+    largest = D - wanted, D - 1
+    values, vectors = eigh(covariance, subset_by_index=largest, overwrite_a=True)
     values = np.maximum(values[::-1], 0.0)
     vectors = vectors.T[::-1]
     least = ROUNDING[moments.dtype] * values[0]
@@ -408,10 +401,9 @@ def principal_components(
         values = values[:rank]
         vectors = vectors[:rank]
     values = np.where(values > least, values, 0.0)
-    largest = vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)]
-    return Components(
-        vectors * np.sign(largest)[:, np.newaxis], values, centred.feature_mean, total
-    )
+    signs = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])
+    mean = centred.feature_mean
+    return Components(vectors * signs[:, np.newaxis], values, mean, total)
 
 
 @dataclass(frozen=True)
@@ -429,7 +421,7 @@ class ScoredRows:
     """
 
     source: Source
-    scores: Callable[[NDArray], NDArray[np.float64]]
+    scores: Callable[[NDArray], Floats]
     n_outputs: int
 
     @property
@@ -472,54 +464,48 @@ class PreImages:
     """
 
     features: FeatureMap
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
+    coef: Floats
+    intercept: Floats
     alpha: float
-    shift: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    shift: Floats
+    scale: Floats
 
-    def __call__(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, scores: Floats) -> Floats:
         """Rows for scores of shape (n, K)."""
         return (
             self.features.dot(scores, self.coef) + self.intercept
         ) * self.scale + self.shift
 
 
-def units_of(encoder: TableEncoder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def units_of(encoder: TableEncoder) -> tuple[Floats, Floats]:
     """Shift and scale of each column; ValueError where some are no numbers, or some
     of theirs are missing.
     """
     numbers = [
         column for column in encoder.columns_ if isinstance(column, NumberColumns)
     ]
-    columns = encoder.n_features_in_
-    if (
-        len(numbers) != 1
-        or len(numbers[0].scale) != columns
-        or encoder.n_features_out_ != columns
-    ):
+    d = encoder.n_features_in_
+    sizes = [len(column.scale) for column in numbers]
+    if sizes != [d] or encoder.n_features_out_ != d:
         raise ValueError(
             "fit_inverse_transform=True needs columns of numbers without missing "
             "values, for rows cannot be made of "
             "scores where they hold text, dates or gaps: impute or drop such "
             "columns, or leave it out."
         )
-    need = 32 * columns**2
     require_memory(
-        need,
-        f"Rows of {columns:,} columns made of scores",
+        32 * d**2,
+        f"Rows of {d:,} columns made of scores",
         "Leave out fit_inverse_transform=True.",
     )
-    scale = numbers[0].scale
-    return numbers[0].shift.astype(np.float64), np.where(
-        np.abs(scale) < UNSCALED, scale, 0.0
-    )
+    scale = np.where(np.abs(numbers[0].scale) < UNSCALED, numbers[0].scale, 0.0)
+    return numbers[0].shift.astype(np.float64), scale
 
 
 def learn_pre_images(
     design: Design,
     sample: ArraySource,
-    scores: Callable[[NDArray], NDArray[np.float64]],
+    scores: Callable[[NDArray], Floats],
     encoder: TableEncoder,
     alpha: float | str,
     seed: int,
