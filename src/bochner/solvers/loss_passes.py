@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.design.normal import Sums
-from bochner.design.passes import summed
+from bochner.design.passes import PassSums, summed
 from bochner.features.stored import StoredRows
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
@@ -33,8 +33,8 @@ SHORTEST = 2.0**-5
 
 
 @dataclass
-class LossTotals:
-    """Sums over rows at a point; those of two sets of rows add up.
+class LossTotals(PassSums):
+    """Sums over rows at a point.
 
     Attributes
     ----------
@@ -51,13 +51,6 @@ class LossTotals:
     gradient: NDArray
     slopes: Floats
     weight: float
-
-    def __iadd__(self, other: LossTotals) -> LossTotals:
-        self.value += other.value
-        self.gradient += other.gradient
-        self.slopes += other.slopes
-        self.weight += other.weight
-        return self
 
     def penalised(self, alpha: float, V: NDArray) -> LossTotals:
         """The totals with a ridge penalty of the coefficients."""
