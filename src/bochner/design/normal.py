@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.arrays import Floats
 from bochner.data.weights import are_unit
 from bochner.design.passes import Groups, PassSums, summed
-from bochner.design.vector_arithmetic import add_scaled, dots
+from bochner.design.vector_arithmetic import add_scaled, dots, row_sums
 from bochner.features.stored import StoredRows
 
 
@@ -93,7 +93,7 @@ class Sums:
             if not are_unit(weight):
                 T *= weight.astype(self.dtype, copy=False)
             self.add(sums, partial(features.backward, T))
-            weights += T.sum(axis=1, dtype=np.float64)
+            weights += row_sums(T)
             if self.many:
                 self.add(
                     squares[np.newaxis],
@@ -139,7 +139,7 @@ class Sums:
             T -= offset.astype(T.dtype, copy=False)
             weighted = T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
             squares += dots(weighted, T)
-            weighted_sums += weighted.sum(axis=1, dtype=np.float64)
+            weighted_sums += row_sums(weighted)
             self.add(total, partial(features.backward, weighted))
         add_scaled(total, feature_mean[np.newaxis], -weighted_sums)
         return Products(total, squares)

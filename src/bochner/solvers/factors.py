@@ -323,9 +323,7 @@ class DualFactor(KernelFactor, FeatureFactor):
         )
         Z -= self.feature_mean.astype(Z.dtype)
         Z *= np.sqrt(weight)[:, np.newaxis].astype(Z.dtype)
-        kernel = gram(Z.T, np.empty((len(y), len(y)), Z.dtype)).astype(
-            np.float64, copy=False
-        )
+        kernel = gram(Z.T).astype(np.float64, copy=False)
         super().__init__(kernel, y, weight, n_alphas, Z.dtype)
         self.rows = Z
         self.merge(counted)

@@ -293,6 +293,4 @@ def _nystroem(
     tail = max(variance * float(root @ root) - float(np.square(S).sum()), 0.0) / max(
         n - m, 1
     )
-    return LowRank(
-        S, gram(np.ascontiguousarray(S.T), np.empty((len(S), len(S)))), tail / m
-    )
+    return LowRank(S, gram(np.ascontiguousarray(S.T)), tail / m)
