@@ -129,6 +129,8 @@ class Reweighted:
     def linearise(self, gradient: Point | None = None) -> None:
         """Take note of the derivatives at the present point; the first ones may be
         given, as those of more rows.
+
+        `rhs`, (K, D), is then the right-hand side of the equations for a step.
         """
         K = len(self.coef)
         bends = np.zeros((K, K))
@@ -148,10 +150,10 @@ class Reweighted:
             gradient = self._gradient, sum(map(row_sums, first), np.zeros(K))
         whole, slopes = gradient
         self._constant = -self._inverse @ slopes
-        self._rhs = (-whole).astype(self.dtype)
+        self.rhs = (-whole).astype(self.dtype)
         for rows, g in zip(self.rows, first, strict=True):
             bent = self._bent(rows, self._constant)
-            rows.stored.features.backward(-(g + bent), self._rhs)
+            rows.stored.features.backward(-(g + bent), self.rhs)
 
     def _slopes(self, rows: _Rows) -> NDArray:
         """First derivatives by the fitted values times the weights, shape (K, n)."""
@@ -162,13 +164,6 @@ class Reweighted:
         if T.ndim == 1:
             T = np.broadcast_to(T[:, np.newaxis].astype(self.dtype), rows.F.shape)
         return rows.weighted(self.loss.bend(rows.C, T))
-
-    @property
-    def rhs(self) -> NDArray:
-        """Right-hand side of the equations for the step of the coefficients, shape
-        (K, D).
-        """
-        return self._rhs
 
     def operator(self, P: NDArray, Q: NDArray) -> NDArray:
         """Add the product of P, (K, D) or flat, and the matrix of the equations to Q;
