@@ -183,7 +183,7 @@ def iteration() -> list[Row]:
     from bochner.features.stored import StoredRows
     from bochner.kernels import Laplacian
     from bochner.solvers.cg import System, conjugate_gradients
-    from bochner.solvers.preconditioners import Jacobi
+    from bochner.solvers.preconditioners import jacobi
 
     X, cover, _, _ = forest()
     features = BinningFeatures(Laplacian(LENGTHSCALES), 50, random_state=0)
@@ -204,7 +204,7 @@ def iteration() -> list[Row]:
         np.dtype(np.float32),
     )
     penalty = np.full((1, 1), 0.1, np.float32)
-    system = System(equations.add, penalty, Jacobi(equations.diagonal(), penalty))
+    system = System(equations.add, penalty, jacobi(equations.diagonal(), penalty))
     V = equations.rhs.copy()
 
     def iterate(times: int) -> float:

@@ -53,7 +53,7 @@ ENDS = {
     "loops/coordinates.py warp": [HALVED],
     "loops/trig.py _transform": [HALVED],
     "notices.py warn": [INNER],
-    "planning/plan.py Planner._refusal": [HALVED],
+    "planning/plan.py Planner.refuse": [HALVED],
     "planning/plan.py least_limit": [HALVED],
     "selection/budget.py Budget.n_components": [HALVED],
     "selection/budget.py within_limit": [HALVED],

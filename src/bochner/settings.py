@@ -135,19 +135,14 @@ def settings(
             import_module(name)
         changes["memory_base"] = resident_bytes()
     inside = replace(outside, **changes)
-    _check(inside)
+    # The workers of an engine have devices of their own
+    if inside.device is not None and inside.engine is None:
+        import_module("bochner.devices.device").parse_device(inside.device)
     token = _CURRENT.set(inside)
     try:
         yield inside
     finally:
         _CURRENT.reset(token)
-
-
-def _check(inside: Settings) -> None:
-    if (
-        inside.device is not None and inside.engine is None
-    ):  # whose workers have devices of their own
-        import_module("bochner.devices.device").parse_device(inside.device)
 
 
 def as_bytes(size: int | float | str) -> int:
@@ -158,7 +153,7 @@ def as_bytes(size: int | float | str) -> int:
     if isinstance(size, str):
         match = SIZE.fullmatch(size)
         amount = float(match[1]) * UNITS[match[2].lower()] if match else amount
-    elif _is_number(size):
+    elif isinstance(size, Real) and not isinstance(size, bool):
         amount = float(size)
     if not 1 <= amount < math.inf:
         raise ValueError(
@@ -172,29 +167,22 @@ def as_size(n_bytes: float) -> str:
     """Bytes as people write them, two digits of kB, MB or GB, and as settings take
     them.
     """
-    unit, name = (
-        (1e9, "GB")
-        if n_bytes >= 0.9995e9
-        else (1e6, "MB")
-        if n_bytes >= 0.9995e6
-        else (1e3, "kB")
-    )
-    return (
-        f"{n_bytes / unit:,.1f} {name}"
-        if n_bytes < 100 * unit
-        else f"{n_bytes / unit:,.0f} {name}"
-    )
+    names = {1e9: "GB", 1e6: "MB", 1e3: "kB"}
+    unit = next((unit for unit in names if n_bytes >= 0.9995 * unit), 1e3)
+    digits = 1 if n_bytes < 100 * unit else 0
+    return f"{n_bytes / unit:,.{digits}f} {names[unit]}"
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _pages(column: int) -> int:
+    """Bytes of pages of this process: 0 for those of addresses, 1 for resident ones."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[column]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes() -> int:
     """Memory that this process holds; 0 where the system does not tell."""
     try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return _pages(1)
     except (OSError, ValueError, IndexError):
         return 0
 
@@ -209,10 +197,7 @@ def free_addresses() -> int | None:
         limit = getrlimit(RLIMIT_AS)[0]
         if limit == RLIM_INFINITY:
             return None
-        with open("/proc/self/statm") as file:
-            return max(
-                limit - int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE"), 0
-            )
+        return max(limit - _pages(0), 0)
     except (ImportError, OSError, ValueError, IndexError):
         return None
 

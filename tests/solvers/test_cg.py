@@ -10,11 +10,11 @@ from bochner import BinningFeatures
 from bochner.kernels import Laplacian
 from bochner.solvers.cg import DELAY, LOOSE, System, conjugate_gradients
 from bochner.solvers.preconditioners import (
-    Blocks,
-    Jacobi,
     Preconditioner,
     SampledGram,
     SampledRows,
+    jacobi,
+    side_by_side,
 )
 
 EPS = np.finfo(float).eps
@@ -454,7 +454,7 @@ def rows(n, D, decay, seed=0):
 
 def applied(precondition, R):
     Z = np.full_like(R, np.nan)
-    products = precondition(R, Z)
+    products = precondition.apply(R, Z)
     # Sums of m products in either order: m roundings, and a few of the sums of pieces.
     size = np.abs(R * Z).sum(axis=1)
     assert np.all(
@@ -472,7 +472,7 @@ class TestPreconditioners:
             np.array([[1.0, 2, 3], [1, 2, 4]]),
         ):
             np.testing.assert_allclose(
-                applied(Jacobi(diagonal, penalty), R),
+                applied(jacobi(diagonal, penalty), R),
                 R / (diagonal + penalty),
                 rtol=4 * EPS,
             )
@@ -541,9 +541,9 @@ class TestPreconditioners:
     def test_blocks(self):
         R, edges = normal(2, 7), np.array([0, 3, 7])
         gram = SampledGram(rows(30, 4, 0.1)).with_penalty(2.0, np.array([1.0, 2.0]))
-        jacobi = Jacobi(np.arange(3.0), np.ones((2, 1)))
-        found = applied(Blocks([jacobi, gram], edges), R)
-        np.testing.assert_array_equal(found[:, :3], applied(jacobi, R[:, :3].copy()))
+        bins = jacobi(np.arange(3.0), np.ones((2, 1)))
+        found = applied(side_by_side([bins, gram], edges), R)
+        np.testing.assert_array_equal(found[:, :3], applied(bins, R[:, :3].copy()))
         np.testing.assert_allclose(
             found[:, 3:], applied(gram, R[:, 3:].copy()), rtol=0, atol=50 * EPS
         )
@@ -573,17 +573,17 @@ class TestPreconditioners:
         assert gram <= np.log2(2 / 1e-3) + DELAY
         scales = np.geomspace(1, 1e-3, D)
         B = matrix(np.linspace(1, 2, D)) * np.outer(scales, scales)
-        jacobi = Jacobi(np.diag(B).copy(), penalty * 1e-6)
-        assert self.iterations(B, penalty * 1e-6, jacobi) < self.iterations(
+        bins = jacobi(np.diag(B).copy(), penalty * 1e-6)
+        assert self.iterations(B, penalty * 1e-6, bins) < self.iterations(
             B, penalty * 1e-6, none
         )
         both = np.zeros((2 * D, 2 * D))
         both[:D, :D], both[D:, D:] = A, B
         parts = [
             SampledGram(Z[:480]).with_penalty(weight, alpha),
-            Jacobi(np.diag(B).copy(), penalty),
+            jacobi(np.diag(B).copy(), penalty),
         ]
-        blocks = Blocks(parts, np.array([0, D, 2 * D]))
+        blocks = side_by_side(parts, np.array([0, D, 2 * D]))
         assert self.iterations(both, penalty, blocks) < self.iterations(
             both, penalty, none
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.table_input import finite_predictions
@@ -51,6 +51,7 @@ BINNED_ROWS = 1 << 16
 UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
 
 
+@dataclass(eq=False)
 class Design:
     """The rows of a source, mapped to features one block at a time; never all of them
     at once.
@@ -75,23 +76,16 @@ class Design:
         and maps that are fixed.
     """
 
-    def __init__(
-        self,
-        source: Any,
-        features: FeatureMap,
-        dtype: DTypeLike = np.float32,
-        advance: Advance = no_advance,
-        fixed: bool = False,
-        place: Device | None = None,
-        engine: Engine = LOCAL,
-    ) -> None:
-        self.source = source
-        self.features = features
-        self.dtype = np.dtype(dtype)
-        self.advance = advance
-        self.fixed = fixed
-        self.place = place
-        self.engine = engine
+    source: Any
+    features: FeatureMap
+    dtype: Any = np.float32
+    advance: Advance = no_advance
+    fixed: bool = False
+    place: Device | None = None
+    engine: Engine = LOCAL
+
+    def __post_init__(self) -> None:
+        self.dtype = np.dtype(self.dtype)
 
     @property
     def dense(self) -> DenseFeatures:
@@ -114,26 +108,18 @@ class Design:
 
     def telling(self, advance: Advance) -> Design:
         """A design like this one, which tells of the rows that are done."""
-        return self._with(advance=advance)
+        return replace(self, advance=advance)
 
     def by(self, engine: Engine) -> Design:
         """A design like this one, whose passes another engine runs."""
-        return self._with(engine=engine)
+        return replace(self, engine=engine)
 
     def of(
         self, source: Any, features: FeatureMap | None = None, fixed: bool = False
     ) -> Design:
         """A design of other rows, and of another map where one is given."""
-        return self._with(
-            source=source,
-            features=self.features if features is None else features,
-            fixed=fixed,
-        )
-
-    def _with(self, **changes: Any) -> Design:
-        """A design like this one, but for some of what it is made of."""
-        made_of = "source", "features", "dtype", "advance", "fixed", "place", "engine"
-        return Design(**{name: getattr(self, name) for name in made_of} | changes)
+        features = self.features if features is None else features
+        return replace(self, source=source, features=features, fixed=fixed)
 
     @cached_property
     def on_device(self) -> DeviceFeatures | None:
@@ -147,11 +133,9 @@ class Design:
     def counted(self) -> Design:
         """The rows that have weight."""
         source = self.source.counted()
-        return (
-            self
-            if source is self.source
-            else Design(source, self.features, self.dtype, self.advance)
-        )
+        if source is self.source:
+            return self
+        return Design(source, self.features, self.dtype, self.advance)
 
     def distinct(self) -> Design:
         """Equal rows as one, with their weight and mean target."""
@@ -213,56 +197,41 @@ class Design:
         """
         D = self.features.n_features_out
         K = self.source.n_outputs
-        binned = hashed_bins(self.features) is not None
+        spans = self.spans()
+        most_bytes = 2 * limited(Blocks.most_bytes)
         if self.on_device is not None:
-            moments = self._moments_on_device(self.on_device)
+            n_bytes = factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=most_bytes)
+            require_factor_memory(n_bytes, D)
+            empty = partial(DeviceMoments, D, K, self.dtype)
+            rows = self._device_rows(self.on_device)
+            work = SumOverRows(empty, rows, moments_bytes(D, K), self.dtype)
+            moments = self.reduce(work, self.on_device, spans)
         else:
-            spans = self.spans()
+            binned = hashed_bins(self.features) is not None
             rows = max(256, self.block_rows // 2)
             shared = len(spans) == 1
-            blocks = min(
-                4 * rows * (D + K + 1) * self.dtype.itemsize,
-                2 * limited(Blocks.most_bytes),
-            )
+            blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, most_bytes)
             n_sums = 1 if shared else len(spans).bit_length()
-            require_factor_memory(
-                factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D
-            )
-            block = min(rows, BINNED_ROWS) if binned else rows
-            many = K > MANY_OUTPUTS and not binned
-            labelled = (
-                self.source.labelled()
-                if many and isinstance(self.source, ArraySource)
-                else None
-            )
-            targets = "labels" if labelled is not None else "apart" if many else "whole"
-            work = sum_of_moments(D, K, self.dtype, block, binned, shared, targets)
-            over = self if labelled is None else self._with(source=labelled)
+            n_bytes = factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks)
+            require_factor_memory(n_bytes, D)
+            over = self
+            targets = "whole"
+            if K > MANY_OUTPUTS and not binned:
+                targets = "apart"
+                if isinstance(self.source, ArraySource):
+                    labelled = self.source.labelled()
+                    if labelled is not None:
+                        over = replace(self, source=labelled)
+                        targets = "labels"
+            rows = min(rows, BINNED_ROWS) if binned else rows
+            work = sum_of_moments(D, K, self.dtype, rows, binned, shared, targets)
             moments = over.reduce(work, self.features if binned else self.dense, spans)
-        if type(moments) is Moments and not self.engine.is_remote:
-            return moments
         return Moments.holding(
             np.require(moments.matrix, None, "W"),
             moments.n_rows,
             moments.n_outputs,
             moments.dtype,
         )
-
-    def _moments_on_device(self, features: DeviceFeatures) -> Moments:
-        """Moments of features that a device computes, which holds one sum of them."""
-        D = self.features.n_features_out
-        K = self.source.n_outputs
-        require_factor_memory(
-            factor_bytes(
-                D, D, K, self.dtype, n_sums=1, blocks=2 * limited(Blocks.most_bytes)
-            ),
-            D,
-        )
-        empty = partial(DeviceMoments, D, K, self.dtype)
-        work = SumOverRows(
-            empty, self._device_rows(features), moments_bytes(D, K), self.dtype
-        )
-        return self.reduce(work, features, self.spans())
 
     def reduce(
         self, work: SumOverRows, features: Any, spans: Sequence[tuple[int, int]]
@@ -299,25 +268,6 @@ class Design:
         return reduce(
             LOCAL, [self.source.span(*span) for span in spans], work, (None, features)
         )
-
-    def _stored_on_device(
-        self, features: DeviceFeatures, centres: Centres | None
-    ) -> Iterable[StoredRows]:
-        """Blocks with stored features, held by the device where half of what it has
-        free can hold them.
-        """
-        free = (
-            available_memory()
-            if features.place.is_host
-            else features.place.free_bytes()
-        )
-        passes = self.again(centres)
-        fits_memory = (
-            free is None
-            or self.features.stored_bytes(self.dtype, packed=False) * self.n_rows
-            <= STORED_SHARE * free
-        )
-        return list(passes) if fits_memory else passes
 
     def _device_rows(self, features: DeviceFeatures) -> int:
         """Rows of a block for a device."""
@@ -382,11 +332,15 @@ class Design:
         """
         if self.engine.is_remote and (self.fixed or self.features.is_dense):
             return self._groups(centres)
-        if self.on_device is not None:
-            return self._stored_on_device(self.on_device, centres)
-        row = self.features.stored_bytes(self.dtype, packed)
+        device = self.on_device
+        row = self.features.stored_bytes(self.dtype, packed and device is None)
         free = available_memory()
+        if device is not None and not device.place.is_host:
+            free = device.place.free_bytes()
         fits_memory = free is None or row * self.n_rows <= STORED_SHARE * free
+        if device is not None:
+            passes = self.again(centres)
+            return list(passes) if fits_memory else passes
         if not fits_memory:
             if not self.fixed:
                 self._fit_rows()
@@ -464,19 +418,20 @@ class Design:
         """
         coef = coef.astype(self.dtype, copy=False)
         result = np.empty((self.source.n_rows, coef.shape[1]))
+        device = self.on_device
+        rows = self.block_rows if device is None else self._device_rows(device)
+        inputs = (X for X, _, _ in self._blocks(rows))
+        products = (
+            (self.features.dot(X, coef) for X in inputs)
+            if device is None
+            else device.products(inputs, coef)
+        )
         done = 0
-        for block_products in self._products(coef):
+        for block_products in products:
             result[done : done + len(block_products)] = block_products
             done += len(block_products)
         result += intercept
         return finite_predictions(result)
-
-    def _products(self, coef: NDArray) -> Iterator[NDArray]:
-        """Yield Z coef of the rows, block by block."""
-        if self.on_device is not None:
-            blocks = self._blocks(self._device_rows(self.on_device))
-            return self.on_device.products((X for X, _, _ in blocks), coef)
-        return (self.features.dot(X, coef) for X, _, _ in self._blocks(self.block_rows))
 
 
 def _shard_rows(n_features: int) -> tuple[int, int]:

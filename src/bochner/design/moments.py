@@ -115,9 +115,7 @@ class Moments:
             return
         held = BinBuffer(BIN_BYTES)
         for X, y, weight in blocks:
-            stored = features.store(X)
-            assert isinstance(stored, StoredBins)
-            held.put(stored, y, weight)
+            held.put(features.store(X), y, weight)
             if held.is_full:
                 self.add_bins(*held.take())
         if held.n_rows:
@@ -139,11 +137,7 @@ class Moments:
         if not are_unit(weight):
             A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
         with single_threaded_blas():
-            if self.targets == "labels":
-                self._add_labelled(A, y[:, 0].astype(np.intp))
-            elif self.targets == "apart":
-                self._add_apart(A)
-            else:
+            if self.targets == "whole":
                 if self._product is None:
                     self._product = np.empty(self.matrix.shape, self.dtype)
                 self.matrix += (
@@ -151,56 +145,44 @@ class Moments:
                     if self.shared
                     else np.matmul(A.T, A, out=self._product)
                 )
+            else:
+                self._add_apart(A, y)
         self.n_rows += int(np.count_nonzero(weight))
 
-    def _add_features(self, Z: NDArray, cross: NDArray) -> None:
-        """Add the products of the features with themselves, and those with all other
-        columns, which are given.
-        """
+    def _add_apart(self, A: NDArray, y: NDArray) -> None:
+        """Add all but the products of different targets."""
         D = self.n_features
-        self.matrix[:D, :D] += (
-            gram(Z, np.empty((D, D), Z.dtype)) if self.shared else Z.T @ Z
-        )
+        Z = A[:, :D]
+        if self.targets == "labels":
+            cross, squares, sums = self._signs(A, y[:, 0].astype(np.intp))
+        else:
+            T = A[:, D:]
+            cross = (product if self.shared else np.matmul)(Z.T, T)
+            squares = np.einsum("nk,nk->k", T[:, :-1], T[:, :-1], dtype=np.float64)
+            sums = T[:, -1] @ T
+        self.matrix[:D, :D] += gram(Z) if self.shared else Z.T @ Z
         self.matrix[:D, D:] += cross
         self.matrix[D:, :D] += cross.T
-
-    def _add_labelled(self, A: NDArray, label: NDArray[np.intp]) -> None:
-        """Add rows by the sums of their classes: a sign is twice whether a row is of
-        the class, less one.
-        """
-        D = self.n_features
-        root = A[:, -1]
-        order = np.argsort(label, kind="stable")
-        classes, first = np.unique(label[order], return_index=True)
-        of_classes = np.add.reduceat((A * root[:, np.newaxis])[order], first, axis=0)
-        total = of_classes.sum(axis=0, dtype=np.float64)
-        signs = np.repeat(
-            -total[:, np.newaxis], self.n_outputs + 1, axis=1
-        )  # of [Z, 1] with [Y, 1]
-        signs[:, classes] += 2 * of_classes.T
-        signs[:, -1] = total
-        self._add_features(A[:, :D], signs[:D])
         target_columns = np.arange(D, self.n_columns - 1)
-        self.matrix[target_columns, target_columns] += total[-1]
-        self.matrix[-1, D:] += signs[-1]
-        self.matrix[D:-1, -1] += signs[-1, :-1]
-
-    def _add_apart(self, A: NDArray) -> None:
-        """Add the products of the features with all columns, and those of the
-        targets with themselves and ones.
-        """
-        D = self.n_features
-        times = product if self.shared else np.matmul
-        Z = A[:, :D]
-        T = A[:, D:]
-        self._add_features(Z, times(Z.T, T))
-        target_columns = np.arange(D, self.n_columns - 1)
-        self.matrix[target_columns, target_columns] += np.einsum(
-            "nk,nk->k", T[:, :-1], T[:, :-1], dtype=np.float64
-        )
-        sums = T[:, -1] @ T
+        self.matrix[target_columns, target_columns] += squares
         self.matrix[-1, D:] += sums
         self.matrix[D:-1, -1] += sums[:-1]
+
+    def _signs(
+        self, A: NDArray, label: NDArray[np.intp]
+    ) -> tuple[NDArray, NDArray, NDArray]:
+        """Products of [Z, 1] with [Y, 1], the squares of Y, and the sums of [Y, 1], by
+        the sums of classes: a sign is twice whether a row is of the class, less one.
+        """
+        order = np.argsort(label, kind="stable")
+        classes, first = np.unique(label[order], return_index=True)
+        weighted = (A * A[:, -1:])[order]
+        of_classes = np.add.reduceat(weighted, first, axis=0)
+        total = of_classes.sum(axis=0, dtype=np.float64)
+        signs = np.repeat(-total[:, np.newaxis], self.n_outputs + 1, axis=1)
+        signs[:, classes] += 2 * of_classes.T
+        signs[:, -1] = total
+        return signs[:-1], total[-1], signs[-1]
 
     def trim(self) -> Moments:
         """Free what only further blocks need."""
@@ -261,8 +243,7 @@ class Moments:
         return self
 
     def __add__(self, other: Moments) -> Moments:
-        total = Moments(self.n_features, self.n_outputs, self.dtype)
-        total += self
+        total = self._copy()
         total += other
         return total
 
@@ -273,10 +254,14 @@ class Moments:
 
     def __sub__(self, other: Moments) -> Moments:
         """Moments without those of some of the rows."""
-        rest = Moments(self.n_features, self.n_outputs, self.dtype)
-        rest += self
+        rest = self._copy()
         rest -= other
         return rest
+
+    def _copy(self) -> Moments:
+        return Moments.holding(
+            self.matrix.copy(), self.n_rows, self.n_outputs, self.dtype
+        )
 
     @property
     def weight(self) -> float:
@@ -351,19 +336,19 @@ class _Bins:
         counted = self.values is None and are_unit(self.weight)
         factor = self._times(p, self.weight)
         for q in range(first, min(first + PAIRED, p + 1), 2):
-            pair = q, min(q + 1, p)
-            ids = [self.ids[one] for one in (p, *pair)]
+            pair = [q] if q == p else [q, q + 1]
+            others = q, pair[-1]
+            ids = [self.ids[one] for one in (p, *others)]
             panels = np.zeros(shape, np.int32 if counted else np.float64)
             if counted:
                 count_pairs(*ids, panels)
             else:
-                sum_pairs(*ids, *[self._times(one, factor) for one in pair], panels)
-            for one, panel in zip(sorted(set(pair)), panels, strict=False):
+                sum_pairs(*ids, *[self._times(one, factor) for one in others], panels)
+            for one, panel in zip(pair, panels, strict=False):
                 other = self._columns(one)
-                scale = self.scales[p] * self.scales[one]
                 add_panel(
                     panel,
-                    scale,
+                    self.scales[p] * self.scales[one],
                     matrix[grid_columns, other],
                     matrix[other, grid_columns],
                 )

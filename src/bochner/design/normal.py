@@ -11,14 +11,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Floats
 from bochner.data.weights import are_unit
-from bochner.design.passes import Groups, summed
-from bochner.design.vector_arithmetic import add_scaled, dots
+from bochner.design.passes import Groups, PassSums, summed
+from bochner.design.vector_arithmetic import add_scaled, dots, row_sums
 from bochner.features.stored import StoredRows
 
 
 @dataclass
-class Totals:
-    """Sums over rows that are needed once; those of two sets of rows add up.
+class Totals(PassSums):
+    """Sums over rows that are needed once.
 
     Attributes
     ----------
@@ -35,29 +35,17 @@ class Totals:
     sums: NDArray
     weights: NDArray
     squares: NDArray
-    n_rows: int = 0
-
-    def __iadd__(self, other: Totals) -> Totals:
-        self.sums += other.sums
-        self.weights += other.weights
-        self.squares += other.squares
-        self.n_rows += other.n_rows
-        return self
+    n_rows: int
 
 
 @dataclass
-class Products:
+class Products(PassSums):
     """A product with the centred matrix, shape (K, D), and inner products, shape
     (K,), of some of the rows.
     """
 
     product: NDArray
     squares: Floats
-
-    def __iadd__(self, other: Products) -> Products:
-        self.product += other.product
-        self.squares += other.squares
-        return self
 
 
 @dataclass(frozen=True)
@@ -105,7 +93,7 @@ class Sums:
             if not are_unit(weight):
                 T *= weight.astype(self.dtype, copy=False)
             self.add(sums, partial(features.backward, T))
-            weights += T.sum(axis=1, dtype=np.float64)
+            weights += row_sums(T)
             if self.many:
                 self.add(
                     squares[np.newaxis],
@@ -128,96 +116,36 @@ class Sums:
             features.squares(weight[np.newaxis].astype(self.dtype), diagonal)
         return diagonal[0]
 
-
-class Centred:
-    """V -> V (Z'WZ about a mean row) of some blocks.
-
-    Parameters
-    ----------
-    blocks : iterable of StoredRows, or Groups
-    feature_mean : array of shape (D,)
-        Of all rows, which these blocks need not be.
-    weight : float
-        Sum of the weights of the blocks.
-    sums : Sums
-    """
-
-    def __init__(
+    def centred_product(
         self,
-        blocks: Iterable[StoredRows] | Groups,
+        blocks: Iterable[StoredRows],
+        V: NDArray,
         feature_mean: NDArray,
-        weight: float,
-        sums: Sums,
-    ) -> None:
-        self.blocks = blocks
-        self.feature_mean = feature_mean
-        self.weight = weight
-        self.sums = sums
+        total: NDArray | None = None,
+    ) -> Products:
+        """V (Z'WZ about a mean row of all rows, which these need not be), added to a
+        total where one is given.
 
-    def add(self, V: NDArray, Q: NDArray) -> Floats:
-        """Add the product of V to Q, and return the inner products of the rows of V and
-        the product, shape (K,).
-
-        Features that are read twice, there and back, are centred by the rows of V Z' in
-        between, which keeps the digits that a difference of large sums would lose, and
-        whose sums of squares are the inner products; those that are read once, by the
-        outer product of the means.
+        The rows of V Z' are centred, between the ways there and back. That keeps the
+        digits that a difference of large sums would lose, and their sums of squares
+        are the inner products.
         """
-        V = np.ascontiguousarray(V, self.sums.dtype)
-        mean = self.feature_mean[np.newaxis]
-        if isinstance(self.blocks, Groups):
-            products: Products = self.blocks.total(
-                Share(self.feature_mean, self.sums), V
-            )
-            Q += products.product.astype(Q.dtype, copy=False)
-            return products.squares
-        if isinstance(self.blocks, list) and any(
-            block.features.fused for block in self.blocks
-        ):
-            product = self.sums.product(self.blocks, V)
-            add_scaled(product, mean, -self.weight * (V @ self.feature_mean))
-            Q += product
-            return dots(V, product)
-        in_place = not self.sums.many and Q.dtype == self.sums.dtype
-        product = Q if in_place else self.sums.zeros(*V.shape)
+        total = self.zeros(*V.shape) if total is None else total
         squares = np.zeros(len(V))
         weighted_sums = np.zeros(len(V))
-        offset = (V @ self.feature_mean)[:, np.newaxis]
-        for features, _, weight in self.blocks:
+        offset = (V @ feature_mean)[:, np.newaxis]
+        for features, _, weight in blocks:
             T = features.forward(V)
             T -= offset.astype(T.dtype, copy=False)
             weighted = T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
             squares += dots(weighted, T)
-            weighted_sums += weighted.sum(axis=1, dtype=np.float64)
-            self.sums.add(product, partial(features.backward, weighted))
-        add_scaled(product, mean, -weighted_sums)
-        if not in_place:
-            Q += product.astype(Q.dtype, copy=False)
-        return squares
+            weighted_sums += row_sums(weighted)
+            self.add(total, partial(features.backward, weighted))
+        add_scaled(total, feature_mean[np.newaxis], -weighted_sums)
+        return Products(total, squares)
 
 
-@dataclass(frozen=True)
-class Share:
-    """The work of a group: its part of a product.
-
-    Attributes
-    ----------
-    feature_mean : array of shape (D,)
-    sums : Sums
-    """
-
-    feature_mean: NDArray
-    sums: Sums
-
-    def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> Products:
-        """The product of V with the rows of some blocks about the mean of all."""
-        product = self.sums.zeros(*V.shape)
-        return Products(
-            product, Centred(blocks, self.feature_mean, 0.0, self.sums).add(V, product)
-        )
-
-
-class NormalEquations(Centred):
+class NormalEquations:
     """V -> V Z'WZ about the weighted mean, which is what an unpenalised intercept
     leaves of the problem.
 
@@ -262,10 +190,8 @@ class NormalEquations(Centred):
         weights = totals.weights
         self.n_rows = totals.n_rows
         self._squares = totals.squares if self.sums.many else None
-        weight = float(weights[-1])
-        super().__init__(
-            blocks, (sums[-1] / weight).astype(self.dtype), weight, self.sums
-        )
+        self.weight = float(weights[-1])
+        self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
         self.target_mean = weights[:-1] / self.weight
         add_scaled(sums[:-1], sums[-1:], -self.target_mean)
         self.rhs = sums[:-1].astype(self.dtype, copy=False)
@@ -280,6 +206,27 @@ class NormalEquations(Centred):
         Q = np.zeros(V.shape, self.dtype)
         self.add(V, Q)
         return Q
+
+    def add(self, V: NDArray, Q: NDArray) -> Floats:
+        """Add the product of V to Q, and return the inner products of the rows of V and
+        the product, shape (K,).
+        """
+        V = np.ascontiguousarray(V, self.dtype)
+        if isinstance(self.blocks, list) and any(
+            block.features.fused for block in self.blocks
+        ):
+            # Features that are read once are centred by the outer product of the means
+            product = self.sums.product(self.blocks, V)
+            factors = -self.weight * (V @ self.feature_mean)
+            add_scaled(product, self.feature_mean[np.newaxis], factors)
+            Q += product
+            return dots(V, product)
+        work = self.sums.centred_product
+        if isinstance(self.blocks, Groups) or self.sums.many or Q.dtype != self.dtype:
+            products: Products = summed(self.blocks, work, V, self.feature_mean)
+            Q += products.product.astype(Q.dtype, copy=False)
+            return products.squares
+        return work(self.blocks, V, self.feature_mean, Q).squares
 
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""

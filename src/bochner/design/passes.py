@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -20,6 +20,15 @@ from bochner.features.stored import StoredRows
 from bochner.sources.stream import PartRange
 
 SENT_BYTES = 1 << 20  # of an argument that is sent with each work
+
+
+class PassSums:
+    """Sums over rows, as attributes; those of two sets of rows add up."""
+
+    def __iadd__(self, other: Self) -> Self:
+        for name, value in vars(other).items():
+            vars(self)[name] += value
+        return self
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -52,16 +52,6 @@ class Blocks:
             self.advance(len(block.weight))
 
 
-class Statistic(Protocol):
-    """Sums over rows; those of two sets of rows add up."""
-
-    def add(self, features: Any, blocks: Any) -> None:
-        """Add the rows of some blocks, seen through a map."""
-
-    def __iadd__(self, other: Any) -> Any:
-        """Add those of other rows in place."""
-
-
 @dataclass(frozen=True)
 class SumOverRows:
     """The work of a shard: a statistic of the rows of a source, seen through a map.
@@ -69,7 +59,8 @@ class SumOverRows:
     Attributes
     ----------
     empty : callable
-        Returns the `Statistic` of no rows.
+        Returns the statistic of no rows. It has ``add(features, blocks)`` for rows that
+        are seen through a map, and ``+=`` for the sums over other rows.
     rows : int
         Of a block.
     n_bytes : int
@@ -80,7 +71,7 @@ class SumOverRows:
         Called with the number of rows of each block.
     """
 
-    empty: Callable[[], Statistic]
+    empty: Callable[[], Any]
     rows: int
     n_bytes: int
     dtype: np.dtype | None = None
@@ -154,15 +145,13 @@ def factor_bytes(
     block = limited(Blocks.most_bytes)
     blocks = 2 * block if blocks is None else blocks
     if n_rows < n_features:
-        return (n_rows + n_outputs + 1) ** 2 * (
-            5 * 8 + size
-        ) + 3 * n_rows * n_features * size
+        kernel = (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size)
+        return kernel + 3 * n_rows * n_features * size
     held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
-    return (
-        (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size)
-        + blocks
-        + binned * block
-    )
+    columns = n_features + n_outputs + 1
+    if binned:
+        return columns**2 * held * 8 + blocks + block
+    return columns**2 * (held * 8 + size) + blocks
 
 
 def require_factor_memory(n_bytes: int, n_features: int) -> None:

@@ -16,6 +16,16 @@ ENTRIES = 1 << 16  # of a piece at the least
 SHORT = 1 << 13  # entries of vectors that NumPy combines as fast as compiled loops
 
 
+def row_sums(a: NDArray) -> Floats:
+    """Sums of rows, shape (K,), in double precision."""
+    return a.sum(axis=1, dtype=np.float64)
+
+
+def inner(a: NDArray, b: NDArray) -> float:
+    """Inner product of all entries, in double precision, without compiled loops."""
+    return float(np.sum(a * b, dtype=np.float64))
+
+
 def dots(a: NDArray, b: NDArray) -> Floats:
     """Inner products of corresponding rows, shape (K,), summed in double precision."""
     if _is_short(a):

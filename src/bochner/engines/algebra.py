@@ -191,11 +191,11 @@ def product(A: NDArray, B: NDArray, out: NDArray | None = None) -> NDArray:
     return out
 
 
-def gram(A: NDArray, out: NDArray) -> NDArray:
-    """Write A'A into `out`, of shape (D, D), by panels of its columns; symmetric to
-    the bit.
-    """
+def gram(A: NDArray, out: NDArray | None = None) -> NDArray:
+    """Return A'A, shape (D, D), by panels of its columns; symmetric to the bit."""
     D = A.shape[1]
+    if out is None:
+        out = np.empty((D, D), A.dtype)
     if D <= TILE:
         with single_threaded_blas():
             return np.matmul(A.T, A, out=out)

@@ -60,7 +60,7 @@ from bochner.selection.validation import (
     mean_and_error,
 )
 from bochner.solvers.iterative import IterativeRidge
-from bochner.solvers.loss_passes import PassLimits, minimise_in_passes
+from bochner.solvers.loss_passes import minimise_in_passes
 from bochner.solvers.losses import (
     Logistic,
     Loss,
@@ -395,12 +395,20 @@ def go_on_in_passes(
     per_pass = POLICY.most_iterations
     if most < POLICY.most_iterations and not passes.features.parts[0].is_dense:
         per_pass = POLICY.newton_iterations * POLICY.resumed_steps
-    limits = PassLimits(task.tol, most, per_pass, lambda: task.budget.is_over)
-    solution = minimise_in_passes(
-        ridge, sample_ridge, loss, alpha, (coef, ridge.centred(coef, intercept)), limits
+    begun = coef, ridge.centred(coef, intercept)
+    coef, offset = minimise_in_passes(
+        ridge,
+        sample_ridge,
+        loss,
+        alpha,
+        begun,
+        task.tol,
+        most,
+        per_pass,
+        lambda: task.budget.is_over,
     )
-    whole = np.ascontiguousarray(solution.coef.T.astype(passes.dtype))
-    return whole, ridge.uncentred(solution.coef, solution.offset)
+    whole = np.ascontiguousarray(coef.T.astype(passes.dtype))
+    return whole, ridge.uncentred(coef, offset)
 
 
 def _compared_rows(

@@ -53,6 +53,9 @@ SETTLED_SHARE, AGAIN_SHARE = 0.45, 0.4
 LEVERAGE_SHARE, LEVERAGE_GAIN = 0.4, 1.5
 
 
+TOO_LARGE = "the Gram matrix of {:,} features does not fit in the free memory"
+
+
 class SolverChoice(NamedTuple):
     """How the ridge problem is solved, and why.
 
@@ -97,6 +100,11 @@ class ProblemSize:
     double: bool = False
     penalty_selected: bool = False
     n_columns: int = 16
+
+    @property
+    def dtype(self) -> type[np.floating]:
+        """Precision of the features."""
+        return np.float64 if self.double else np.float32
 
     @property
     def is_open(self) -> bool:
@@ -147,25 +155,22 @@ def solver_in_memory(
         return SolverChoice("cg", "the features are sparse")
     if solver != "auto":
         return SolverChoice(solver, "as requested")
+    if _is_too_large(factor_bytes(size.n_rows, D, size.n_outputs, size.dtype)):
+        return SolverChoice("cg", TOO_LARGE.format(D))
     direct = direct_seconds(D, size)
     iterative = iterative_seconds(D, size)
-    free = available_memory()
-    dtype = np.float64 if size.double else np.float32
-    if free is not None and 0.8 * free < factor_bytes(
-        size.n_rows, D, size.n_outputs, dtype
-    ):
-        return SolverChoice(
-            "cg", f"the Gram matrix of {D:,} features does not fit in the free memory"
-        )
     figures = (
         f"conjugate gradients take about {iterative / direct:.2g} times the "
         "work of the Gram matrix"
     )
-    if size.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (
-        CHOSEN_GAIN if size.penalty_selected else GAIN
-    ):
-        return SolverChoice("cg", figures)
-    return SolverChoice("direct", figures)
+    gain = CHOSEN_GAIN if size.penalty_selected else GAIN
+    is_faster = size.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / gain
+    return SolverChoice("cg" if is_faster else "direct", figures)
+
+
+def _is_too_large(n_bytes: int) -> bool:
+    free = available_memory()
+    return free is not None and 0.8 * free < n_bytes
 
 
 def choose_streamed_solver(
@@ -189,16 +194,16 @@ def choose_streamed_solver(
         return SolverChoice("cg", "the columns of bins are too many for a Gram matrix")
     if solver != "auto":
         return SolverChoice(solver, "as given")
-    free = available_memory()
-    dtype = np.dtype(np.float64 if size.double else np.float32)
-    binned = not features.is_dense
-    sums = sums_at_once(size.n_rows, D)
-    if free is not None and 0.8 * free < factor_bytes(
-        D, D, size.n_outputs, dtype, binned, sums
-    ):
-        return SolverChoice(
-            "cg", f"the Gram matrix of {D:,} features does not fit in the free memory"
-        )
+    n_bytes = factor_bytes(
+        D,
+        D,
+        size.n_outputs,
+        size.dtype,
+        binned=not features.is_dense,
+        n_sums=sums_at_once(size.n_rows, D),
+    )
+    if _is_too_large(n_bytes):
+        return SolverChoice("cg", TOO_LARGE.format(D))
     return SolverChoice("direct", "one pass over the rows")
 
 
@@ -212,9 +217,8 @@ def iterations(alpha: float, weight: float) -> float:
     of 1.3 in the median and of 2.5 at most, too many where 1,000 features leave less to
     solve for.
     """
-    many = (
-        USUAL_ITERATIONS * (max(alpha / weight, 1e-12) / USUAL_RATIO) ** ITERATION_POWER
-    )
+    ratio = max(alpha / weight, 1e-12) / USUAL_RATIO
+    many = USUAL_ITERATIONS * ratio**ITERATION_POWER
     return float(np.clip(many, LEAST_ITERATIONS, POLICY.most_iterations))
 
 
@@ -250,11 +254,11 @@ def iterative_seconds(D: int, size: ProblemSize) -> float:
         candidates = len(POLICY.shares) if size.alphas is None else len(size.alphas)
         rows = min(n, POLICY.compared_rows)
         columns = candidates * min(K, POLICY.traced_outputs)
-        total += rows * D * feature + _sample_seconds(D) if rows < n else 0.0
+        if rows < n:
+            total += rows * D * feature + _sample_seconds(D)
+        step = _step_seconds(rows, D, columns, size)
         total += folds * candidates * _factor_seconds(D)
-        total += (
-            folds * POLICY.traced_iterations * _step_seconds(rows, D, columns, size)
-        )
+        total += folds * POLICY.traced_iterations * step
     if by_leverage(D, size):
         total += _leverage_seconds(n, D)
         steps *= LEVERAGE_SHARE
@@ -281,22 +285,16 @@ def by_leverage(D: int, size: ProblemSize) -> bool:
     if D <= GRAM_LIMIT or n < 2 * LEVERAGE_ROWS * D:
         return False
     runs = 1 + AGAIN_SHARE if size.out_of_sample else 1.0
-    saved = (
-        (1 - LEVERAGE_SHARE)
-        * runs
-        * _steps(size)
-        * _step_seconds(n, D, size.n_outputs, size)
-    )
+    step = _step_seconds(n, D, size.n_outputs, size)
+    saved = (1 - LEVERAGE_SHARE) * runs * _steps(size) * step
     return saved > LEVERAGE_GAIN * _leverage_seconds(n, D)
 
 
 def _steps(size: ProblemSize) -> float:
     """Iterations of the run for a middle ridge penalty."""
-    middle = (
-        USUAL_RATIO * size.weight
-        if size.alphas is None
-        else float(np.median(size.alphas))
-    )
+    middle = USUAL_RATIO * size.weight
+    if size.alphas is not None:
+        middle = float(np.median(size.alphas))
     settled = size.out_of_sample and (size.penalty_selected or size.is_open)
     return iterations(middle, size.weight) * (SETTLED_SHARE if settled else 1.0)
 

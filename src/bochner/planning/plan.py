@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -53,8 +53,7 @@ NAMES = {
     "exact": "exact: all kernel values",
 }
 HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
-# Of a bin in the table and the vectors; bins of a grid for each row of the sample
-BIN_BYTES, OCCUPIED = 56, 0.25
+OCCUPIED = 0.25  # bins of a grid for each row of the sample
 # Iterations to the usual tolerance, where the choice does not tell how many
 BIN_STEPS = 30
 MORE = 1.1  # ratio of one size to the next, among those that might fit
@@ -111,8 +110,7 @@ class TableShape:
     target: Any = None
 
 
-@dataclass(frozen=True)
-class SolverPlan:
+class SolverPlan(NamedTuple):
     """One way to solve.
 
     Attributes
@@ -237,7 +235,7 @@ def table_shape(
         Columns that are left out.
     """
     if not isinstance(X, TableSource) and not is_streamed(X):
-        return _held(X, y, classes)
+        return _shape_in_memory(X, y, classes)
     if isinstance(X, Iterator) or callable(X):
         raise TypeError(
             "batches are read to their end when they are opened: open them with "
@@ -245,7 +243,6 @@ def table_shape(
         )
     apart = is_collection(y) or is_delayed(y) or isinstance(y, np.ndarray)
     targets = [y] if isinstance(y, str) else [] if y is None or apart else list(y)
-    wanted = Selection(exclude=tuple(exclude), named=tuple(targets))
     are_paths = isinstance(X, str | os.PathLike | list | tuple) and not is_delayed(X)
     files = files_of(X) if are_paths else []
     estimated = bool(files) and kind_of(files[0]) in ("csv", "tsv")
@@ -255,14 +252,14 @@ def table_shape(
         schemas = [
             whole_file(file).first_types() for file in (files if exclude else files[:1])
         ]
-        columns = dict.fromkeys(name for one in schemas for name in one.names)
-        require(columns, exclude)
+        require(dict.fromkeys(name for one in schemas for name in one.names), exclude)
         schema = schemas[0]
         n_rows = sum(map(estimated_rows, files))
         what = f"{len(files):,} CSV file{'s' if len(files) > 1 else ''}"
     else:
         source = X
         if not isinstance(X, TableSource):
+            wanted = Selection(exclude=tuple(exclude), named=tuple(targets))
             source = open_selected(X, wanted, sample=sample)
         if source.n_rows is None:
             raise ValueError(
@@ -273,38 +270,40 @@ def table_shape(
         n_rows = source.n_rows
         what = source.what
         sample = sample or source.sample
-    names = None if isinstance(schema, int) else tuple(schema.names)
-    left_out = set(names or ()) & {*targets, *exclude}
-    target_in_schema = (
-        isinstance(schema, pa.Schema) and targets and targets[0] in schema.names
-    )
+    n_outputs = _n_outputs(y) if apart else max(len(targets), 1)
+    names = target = None
+    n_columns = schema
+    if not isinstance(schema, int):
+        names = tuple(schema.names)
+        n_columns = len(names) - len({*names} & {*targets, *exclude})
+        if targets and targets[0] in names:
+            target = schema.field(targets[0]).type
     return TableShape(
         what,
         n_rows,
-        (schema if isinstance(schema, int) else len(schema)) - len(left_out),
-        1 if classes else _n_outputs(y) if apart else max(len(targets), 1),
+        n_columns,
+        1 if classes else n_outputs,
         in_memory=False,
         estimated=estimated,
         sample=sample,
         names=names,
-        target=schema.field(targets[0]).type
-        if target_in_schema and isinstance(schema, pa.Schema)
-        else None,
+        target=target,
     )
 
 
-def _held(X: Any, y: Any, classes: bool) -> TableShape:
+def _shape_in_memory(X: Any, y: Any, classes: bool) -> TableShape:
     shape = np.shape(X)
     if len(shape) != 2:
         raise ValueError(f"X must have rows and columns, and has shape {shape}.")
     named = isinstance(y, str)
-    n_outputs = 1 if y is None or named else _n_outputs(y)
-    if classes and n_outputs == 1 and y is not None and not named:
-        n_classes = len(np.unique(np.asarray(y)))
-        n_outputs = 1 if n_classes <= 2 else n_classes
-    return TableShape(
-        f"{type(X).__name__} in memory", shape[0], shape[1] - named, n_outputs
-    )
+    n_outputs = 1
+    if y is not None and not named:
+        n_outputs = _n_outputs(y)
+        if classes and n_outputs == 1:
+            n_classes = len(np.unique(np.asarray(y)))
+            n_outputs = 1 if n_classes <= 2 else n_classes
+    what = f"{type(X).__name__} in memory"
+    return TableShape(what, shape[0], shape[1] - named, n_outputs)
 
 
 def _n_outputs(y: Any) -> int:
@@ -342,6 +341,10 @@ class MapSize(NamedTuple):
         Of each grid; 0 where there is one for each bin.
     steps : int
         Iterations of bins.
+    learned : bool
+        Whether the map is learned from the data.
+    why : str
+        Why these features, where that is not plain.
     """
 
     text: str
@@ -349,6 +352,8 @@ class MapSize(NamedTuple):
     dense: bool
     n_buckets: int = 0
     steps: int = BIN_STEPS
+    learned: bool = False
+    why: str = ""
 
 
 class Planner:
@@ -358,7 +363,7 @@ class Planner:
     Parameters
     ----------
     request : FitRequest
-    table : Rows
+    table : TableShape
     limit : int or None
         Bytes that the fit may take.
 
@@ -368,11 +373,7 @@ class Planner:
         Whether all rows are in memory.
     sample : int
         Rows in memory.
-    features : Map
-    learned : bool
-        Whether the map is learned from the data.
-    why : str
-        Why these features, where that is not plain.
+    features : MapSize
     base : int
         Bytes beside those of the solver.
     """
@@ -381,78 +382,25 @@ class Planner:
         self, request: FitRequest, table: TableShape, limit: int | None
     ) -> None:
         remote = not table.in_memory and current_engine().is_remote
+        n = table.n_rows
         self.request = request
         self.table = table
         self.limit = limit
         self.gathered = table.sample is None and gathers(
-            table.n_rows, table.n_columns, limit, remote
+            n, table.n_columns, limit, remote
         )
-        sample = (
-            table.n_rows
-            if self.gathered
-            else table.sample or sampled_rows(table.n_columns, limit)
-        )
-        self.sample = min(sample, table.n_rows)
-        self.features, self.learned, self.why = self._map()
+        self.sample = n
+        if not self.gathered:
+            self.sample = min(n, table.sample or sampled_rows(table.n_columns, limit))
+        self.features = self._map()
         # The rows in memory that are not there already, and batches on all threads
         if self.gathered and table.in_memory:
-            held = table.n_rows * (4 * table.n_columns + 40)
+            held = n * (4 * table.n_columns + 40)
         else:
             around = AROUND if self.gathered else 1.0
             held = int(around * self.sample * row_bytes(table.n_columns))
         read = 4 * READ_BYTES * n_threads()
         self.base = held + (read if limit is None else min(read, limit // 4))
-
-    def plan(self, room: int | None) -> Plan:
-        """The plan of the best way to solve that takes no more memory; MemoryError,
-        which says what would fit.
-        """
-        table = self.table
-        features = self.features
-        way = self.within(room)
-        if way is None:
-            raise MemoryError(self._refusal(room or 0))
-        is_read = table.sample is None and not (table.in_memory and self.gathered)
-        first = (
-            (Pass("the files are read" if self.gathered else LOOK, 1),)
-            if is_read
-            else ()
-        )
-        # Passes over rows that are not in memory, for another loss of classes
-        request = self.request
-        more = []
-        compares = (
-            request.classes
-            and request.loss == request.alpha == "auto"
-            and request.solver != "exact"
-        )
-        if not self.gathered and (compares or request.loss not in ("auto", "squared")):
-            most = "at most, if it serves" if compares else "at most"
-            what = f"gradients of another loss than the squared one, {most}"
-            more = [Pass(what, POLICY.most_passes)]
-        # Rows that are mapped at once take 64 MB with their features, or a sixteenth
-        n_bytes = Blocks.most_bytes
-        if self.limit is not None:
-            n_bytes = min(n_bytes, self.limit // 16)
-        entry = 4 if features.dense else 12
-        block = max(n_bytes // (entry * max(table.n_columns, features.size)), 256)
-        engine = current_engine()
-        about = "about " if table.estimated else ""
-        return Plan(
-            data=f"{table.what}: {about}{table.n_rows:,} rows x {table.n_columns:,} "
-            "columns",
-            model=features.text,
-            gathered=self.gathered,
-            passes=(*first, way.passes, *more),
-            sample_rows=self.sample,
-            block_rows=int(min(block, max(table.n_rows, 1))),
-            peak_bytes=self.base + way.n_bytes,
-            solver=way.solver,
-            reason="; ".join(part for part in (self.why, way.reason) if part),
-            workers=f"{engine.n_workers:,} of {type(engine).__name__}"
-            if not self.gathered and engine.is_remote
-            else "",
-        )
 
     def within(
         self, room: int | None, features: MapSize | None = None
@@ -460,11 +408,10 @@ class Planner:
         """The best way, with other features where some are given, that takes no more
         memory; None where none does.
         """
-        ways = self._solver_plans(features or self.features)
-        return next(
-            (way for way in ways if room is None or self.base + way.n_bytes <= room),
-            None,
-        )
+        for way in self._solver_plans(features or self.features):
+            if room is None or self.base + way.n_bytes <= room:
+                return way
+        return None
 
     def _solver_plans(self, features: MapSize) -> list[SolverPlan]:
         """The ways to solve, the better ones first."""
@@ -475,14 +422,19 @@ class Planner:
         K = table.n_outputs
         solver = request.asked_solver
         steps = iterations(USUAL_RATIO * n, n)
-        double = request.dtype(n).itemsize == 8
-        alphas = given_alphas(request.alpha)
-        unseen = request.needs_unseen
-        if alphas is None and self.learned:  # chosen with the map
-            alphas = np.array([USUAL_RATIO * n])
         if self.gathered:
+            alphas = given_alphas(request.alpha)
+            if alphas is None and features.learned:  # chosen with the map
+                alphas = np.array([USUAL_RATIO * n])
             size = ProblemSize(
-                n, K, float(n), alphas, unseen, double, self.learned, table.n_columns
+                n,
+                K,
+                float(n),
+                alphas,
+                request.needs_unseen,
+                request.dtype(n) == np.float64,
+                features.learned,
+                table.n_columns,
             )
             solver, reason = solver_in_memory(solver, features.dense, D, size)
             if request.why_iterated:
@@ -499,74 +451,62 @@ class Planner:
             return [SolverPlan(solver, *in_memory[solver], reason)]
         # Rows that are read again in every pass, and of which a sample is in memory
         ways = []
-        if features.dense:
-            done = Pass("the moments of the features", 1)
-            need = factor_bytes(n, D, K, np.float32)
+        columns = D if features.dense else D * features.n_buckets
+        if features.dense or 0 < columns <= POLICY.hashed_columns:
+            what = "features" if features.dense else "bins in buckets"
+            need = factor_bytes(n, columns, K, np.float32, not features.dense)
+            done = Pass(f"the moments of the {what}", 1)
             ways.append(SolverPlan("direct", done, need, "one pass"))
+        need = 2 * Blocks.most_bytes
+        if features.dense:
             m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
-            sampled = 4 * D * min(4 * D, n) if D <= GRAM_LIMIT else 4 * m * D
-            need = sampled + 24 * m * m + 2 * Blocks.most_bytes + 40 * D * K
+            need += 4 * D * (min(4 * D, n) if D <= GRAM_LIMIT else m)
+            need += 24 * m * m + 40 * D * K
             again = round(AGAIN_SHARE * steps) + 1
             done = Pass("iterations, which compute the features again", again)
             reason = f"the Gram matrix of {D:,} features does not fit"
         else:
-            columns: float = D * features.n_buckets
-            if 0 < columns <= POLICY.hashed_columns:
-                done = Pass("the moments of the bins in buckets", 1)
-                need = factor_bytes(n, int(columns), K, np.float32, binned=True)
-                ways.append(SolverPlan("direct", done, need, "one pass"))
-            columns = columns or D * OCCUPIED * self.sample
-            need = int(columns * (16 + (BIN_BYTES - 16) * K)) + 2 * Blocks.most_bytes
-            # From the solution for the sample
+            # The table of bins and the vectors; iterations from the solution for the
+            # sample
+            need += int((columns or D * OCCUPIED * self.sample) * (16 + 40 * K))
             again = max(features.steps // 2, 2)
             done = Pass("iterations, which look the bins up again", again)
             reason = "bins are fitted on a sample first, whose table of bins is kept"
         ways.append(SolverPlan("cg", done, need, reason))
         return [way for way in ways if solver in ("auto", way.solver)] or ways[-1:]
 
-    def _map(self) -> tuple[MapSize, bool, str]:
-        """The map that the parameters and the number of rows lead to, whether it is
-        learned, and why.
-        """
+    def _map(self) -> MapSize:
+        """The map that the parameters and the number of rows lead to."""
         request = self.request
         table = self.table
         if not isinstance(request.features, str):
-            return _size_of_map(request.features, table.n_columns), False, ""
+            return _size_of_map(request.features, table.n_columns)
         wanted = request.of_outputs(request.learnable(), table.n_rows, table.n_outputs)
         learned = wanted is not None and request.may_learn(
             wanted, self.sample, table.n_columns
         )
         wanted = wanted if learned else request.features
-        many = self.sample > POLICY.most_raced
-        if wanted in ("binning", "hybrid") or (wanted == "auto" and learned and many):
-            P = request.size(table.n_rows)
-            if learned and isinstance(request.n_components, str):
-                outputs = 1 + (table.n_outputs - 1) / POLICY.outputs_for_half
-                entries = POLICY.final_entries / self.sample / outputs
-                P = int(np.clip(entries, *POLICY.final_grids))
-            text = f"bins of {P:,} grids" + (
-                " beside Fourier features" if wanted == "hybrid" else ""
-            )
-            why = COMPARED_BINS if wanted == "auto" else ""
-            return (
-                MapSize(
-                    text,
-                    P,
-                    False,
-                    steps=POLICY.traced_iterations if learned else BIN_STEPS,
-                ),
-                learned,
-                why,
-            )
-        D = request.size(table.n_rows)
-        return (
-            MapSize(f"{D:,} Fourier features", D, True),
-            learned,
-            COMPARED if wanted == "auto" and learned else "",
-        )
+        compared = learned and wanted == "auto"
+        size = request.size(table.n_rows)
+        if wanted not in ("binning", "hybrid") and not (
+            compared and self.sample > POLICY.most_raced
+        ):
+            why = COMPARED if compared else ""
+            text = f"{size:,} Fourier features"
+            return MapSize(text, size, True, learned=learned, why=why)
+        if learned and isinstance(request.n_components, str):
+            outputs = 1 + (table.n_outputs - 1) / POLICY.outputs_for_half
+            entries = POLICY.final_entries / self.sample / outputs
+            size = int(np.clip(entries, *POLICY.final_grids))
+        text = f"bins of {size:,} grids"
+        if wanted == "hybrid":
+            text += " beside Fourier features"
+        steps = POLICY.traced_iterations if learned else BIN_STEPS
+        why = COMPARED_BINS if wanted == "auto" else ""
+        return MapSize(text, size, False, steps=steps, learned=learned, why=why)
 
-    def _refusal(self, room: int) -> str:
-        """The message if no plan fits in memory, with what would."""
+    def refuse(self, room: int) -> NoReturn:
+        """Raise MemoryError, which says what would fit."""
         need = self.base + min(way.n_bytes for way in self._solver_plans(self.features))
         size = float(self.features.size)
         cures = []
@@ -575,27 +515,65 @@ class Planner:
             if self.within(room, smaller) is not None:
                 cures.append(f"n_components={smaller.size} fits")
                 break
+        here = f"{as_size(room)} are free"
         if self.limit is not None:
+            here = f"memory_limit allows {as_size(room)}"
             cures.append(
                 f"memory_limit='{least_limit(self.request, self.table, room)}' does"
             )
         cure = " and ".join(cures) or "use fewer columns, or a machine with more memory"
-        here = (
-            f"{as_size(room)} are free"
-            if self.limit is None
-            else f"memory_limit allows {as_size(room)}"
+        raise MemoryError(
+            f"{self.features.text} of {self.table.n_rows:,} rows need {as_size(need)} "
+            f"of memory, and {here}: {cure}."
         )
-        what = f"{self.features.text} of {self.table.n_rows:,} rows"
-        return f"{what} need {as_size(need)} of memory, and {here}: {cure}."
 
 
 def plan_fit(request: FitRequest, table: TableShape) -> Plan:
     """Plan a fit of a table that is described, by the memory limit of the settings
-    or the memory that is free.
+    or the memory that is free; MemoryError where it does not fit.
     """
     limit = current().memory_limit
-    return Planner(request, table, limit).plan(
-        available_memory() if limit is None else limit
+    room = available_memory() if limit is None else limit
+    planner = Planner(request, table, limit)
+    features = planner.features
+    gathered = planner.gathered
+    way = planner.within(room) or planner.refuse(room or 0)
+    passes = [way.passes]
+    if table.sample is None and not (table.in_memory and gathered):
+        passes.insert(0, Pass("the files are read" if gathered else LOOK, 1))
+    # Passes over rows that are not in memory, for another loss of classes
+    compares = (
+        request.classes
+        and request.loss == request.alpha == "auto"
+        and request.solver != "exact"
+    )
+    if not gathered and (compares or request.loss not in ("auto", "squared")):
+        most = "at most, if it serves" if compares else "at most"
+        what = f"gradients of another loss than the squared one, {most}"
+        passes.append(Pass(what, POLICY.most_passes))
+    # Rows that are mapped at once take 64 MB with their features, or a sixteenth
+    n_bytes = Blocks.most_bytes
+    if limit is not None:
+        n_bytes = min(n_bytes, limit // 16)
+    entry = 4 if features.dense else 12
+    block = max(n_bytes // (entry * max(table.n_columns, features.size)), 256)
+    engine = current_engine()
+    workers = ""
+    if not gathered and engine.is_remote:
+        workers = f"{engine.n_workers:,} of {type(engine).__name__}"
+    about = "about " if table.estimated else ""
+    return Plan(
+        data=f"{table.what}: {about}{table.n_rows:,} rows x {table.n_columns:,} "
+        "columns",
+        model=features.text,
+        gathered=gathered,
+        passes=tuple(passes),
+        sample_rows=planner.sample,
+        block_rows=int(min(block, max(table.n_rows, 1))),
+        peak_bytes=planner.base + way.n_bytes,
+        solver=way.solver,
+        reason="; ".join(part for part in (features.why, way.reason) if part),
+        workers=workers,
     )
 
 
@@ -613,7 +591,7 @@ def least_limit(request: FitRequest, table: TableShape, room: int) -> str:
     return as_size(MORE * enough)
 
 
-def refuse_limit(request: FitRequest, table: TableShape) -> None:
+def refuse_limit(request: FitRequest, table: TableShape) -> NoReturn:
     """Raise MemoryError for a limit that does not even hold so few rows that all of
     them are the sample.
     """
@@ -631,22 +609,17 @@ def refuse_limit(request: FitRequest, table: TableShape) -> None:
 def _size_of_map(features: FeatureMap, n_columns: int) -> MapSize:
     """The size of a map that was given."""
     drawn = clone(features).draw(n_columns)
+    if drawn.is_dense:
+        D = drawn.n_features_out
+        return MapSize(f"{D:,} features of {type(features).__name__}", D, True)
     maps = [leaf.features for leaf in leaves(drawn)]
     bins = [one for one in maps if isinstance(one, BinningFeatures)]
-    if drawn.is_dense:
-        return MapSize(
-            f"{drawn.n_features_out:,} features of {type(features).__name__}",
-            drawn.n_features_out,
-            True,
-        )
-    buckets = int(bins[0].n_buckets or 0) if len(maps) == len(bins) == 1 else 0
     grids = sum(int(one.n_grids) for one in bins)
-    text = f"bins of {grids:,} grids" + (
-        f" in {buckets:,} buckets each" if buckets else ""
-    )
-    return MapSize(
-        text + (" beside other features" if len(maps) > len(bins) else ""),
-        grids,
-        False,
-        buckets,
-    )
+    buckets = 0
+    text = f"bins of {grids:,} grids"
+    if len(maps) > len(bins):
+        text += " beside other features"
+    elif len(bins) == 1 and bins[0].n_buckets:
+        buckets = int(bins[0].n_buckets)
+        text += f" in {buckets:,} buckets each"
+    return MapSize(text, grids, False, buckets)

@@ -33,11 +33,9 @@ def given_alphas(alpha: object) -> NDArray | None:
     """Ridge penalties as the user gives them, ascending; None where they are to be
     chosen.
     """
-    return (
-        None
-        if isinstance(alpha, str)
-        else np.unique(np.asarray(alpha, dtype=np.float64))
-    )
+    if isinstance(alpha, str):
+        return None
+    return np.unique(np.asarray(alpha, dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -74,11 +72,10 @@ class FitRequest:
     def of(cls, model: Any) -> FitRequest:
         """The request of a model's parameters."""
         names = cls.__dataclass_fields__.keys() - {"classes", "learns_from_few"}
-        facts = is_classifier(model), model._learns_from_few
         return cls(
             **{name: getattr(model, name) for name in names},
-            classes=facts[0],
-            learns_from_few=facts[1],
+            classes=is_classifier(model),
+            learns_from_few=model._learns_from_few,
         )
 
     @property
@@ -173,31 +170,22 @@ class FitRequest:
             return None
         direct = self.solver in ("direct", "exact") or self.criterion
         if self.features in ("binning", "hybrid"):
-            return (
-                self.features
-                if self.kernel in ("auto", "laplacian") and not direct
-                else None
-            )
-        return (
-            "fourier"
-            if direct or summed or self.kernel != "auto" or self.features == "fourier"
-            else "auto"
-        )
+            allowed = self.kernel in ("auto", "laplacian") and not direct
+            return self.features if allowed else None
+        waves = self.kernel != "auto" or self.features == "fourier"
+        return "fourier" if direct or summed or waves else "auto"
 
     def of_outputs(self, wanted: str | None, n_rows: int, n_outputs: int) -> str | None:
         """The maps that may be learned for `n_outputs` targets: bins would have too
         many coefficients for many targets.
         """
-        least = (
-            POLICY.final_grids[0] if self.time_limit is None else POLICY.timed_grids[0]
-        )
-        most = min(
-            POLICY.most_coefficients, POLICY.timed_coefficients * self.budget().seconds
-        )
-        many = (
-            n_outputs > 1 and min(n_rows, POLICY.binned_rows) * least * n_outputs > most
-        )
-        return "fourier" if wanted == "auto" and many else wanted
+        if wanted != "auto" or n_outputs == 1:
+            return wanted
+        grids = POLICY.final_grids if self.time_limit is None else POLICY.timed_grids
+        timely = POLICY.timed_coefficients * self.budget().seconds
+        coefficients = min(n_rows, POLICY.binned_rows) * grids[0] * n_outputs
+        many = coefficients > min(POLICY.most_coefficients, timely)
+        return "fourier" if many else wanted
 
     def must_learn(self, features: str) -> bool:
         """Whether the parameters leave no other choice than a learned map."""
@@ -214,11 +202,12 @@ class FitRequest:
         """Whether a map is learned by `n_rows` rows of `n_columns` columns, if the rows
         differ; of many sparse columns that is a linear one.
         """
-        if is_sparse and self.is_open and n_columns > POLICY.most_sparse_columns:
-            return n_rows >= self.fewest_rows(features)
-        return n_columns <= POLICY.most_learned_columns and n_rows >= self.fewest_rows(
-            features
+        if n_rows < self.fewest_rows(features):
+            return False
+        is_linear = (
+            is_sparse and self.is_open and n_columns > POLICY.most_sparse_columns
         )
+        return is_linear or n_columns <= POLICY.most_learned_columns
 
     def size(
         self,
@@ -230,43 +219,37 @@ class FitRequest:
         """Number of features, or of grids, where no map is learned."""
         if not isinstance(self.n_components, str):
             return int(self.n_components)
-        if self.time_limit is not None and self.features != "binning":
-            # The choice of a kernel, and what follows the solution, take as long each
-            third = self.budget().first_of(3)
-            timely = third.n_components(n_rows, n_columns, n_outputs)
-            return int(min(choose_n_components(n_rows, weight), timely))
-        return int(
-            choose_n_grids(n_rows)
-            if self.features == "binning"
-            else choose_n_components(n_rows, weight)
-        )
+        if self.features == "binning":
+            return int(choose_n_grids(n_rows))
+        size = choose_n_components(n_rows, weight)
+        if self.time_limit is None:
+            return int(size)
+        # The choice of a kernel, and what follows the solution, take as long each
+        third = self.budget().first_of(3)
+        return int(min(size, third.n_components(n_rows, n_columns, n_outputs)))
 
     def dtype(self, n_rows: int, weight: NDArray | None = None) -> np.dtype:
         """Double precision where that costs a fraction of a second, or where single
         precision does not reach `tol`.
         """
-        if self.solver == "exact":
-            return np.dtype(np.float64)
-        given = given_alphas(self.alpha)
-        lost = given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows
-        binned = given is not None and self.tol < SINGLE_TOL_A_ROW * n_rows
-        if binned:
+        alphas = given_alphas(self.alpha)
+        double = self.solver == "exact" or self.tol < SINGLE_TOL
+        named = isinstance(self.features, str)
+        if alphas is not None and not double:
             # More rows make the sums of bins in single precision less exact
-            named = isinstance(self.features, str)
-            binned = (
-                self.features != "fourier"
-                if named
-                else not is_dense(as_map(self.features))
+            double = alphas[0] < SINGLE_ALPHA_A_ROW * n_rows or (
+                self.tol < SINGLE_TOL_A_ROW * n_rows
+                and (
+                    self.features != "fourier"
+                    if named
+                    else not is_dense(as_map(self.features))
+                )
             )
-        if self.tol < SINGLE_TOL or lost or binned:
-            return np.dtype(np.float64)
-        binned = not (isinstance(self.features, str) and self.features != "binning")
-        columns = BINNED_WORK_COLUMNS if binned else self.size(n_rows, weight)
-        return np.dtype(
-            np.float64
-            if n_rows * columns**2 <= gram_work(POLICY.double_seconds)
-            else np.float32
-        )
+        if not double:
+            binned = not named or self.features == "binning"
+            columns = BINNED_WORK_COLUMNS if binned else self.size(n_rows, weight)
+            double = n_rows * columns**2 <= gram_work(POLICY.double_seconds)
+        return np.dtype(np.float64 if double else np.float32)
 
     @property
     def why_iterated(self) -> str:
@@ -281,16 +264,12 @@ class FitRequest:
     def solver_for(self, features: FeatureMap) -> str:
         """The solver as asked for, or the only one that weights of maps allow."""
         if self.criterion and (self.solver == "cg" or not features.is_dense):
-            why = (
-                "with solver='cg'"
-                if self.solver == "cg"
-                else "for bins, which have no such solver,"
-            )
+            why = "for bins, which have no such solver,"
+            if self.solver == "cg":
+                why = "with solver='cg'"
             raise ValueError(
                 f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'."
             )
-        return (
-            "cg"
-            if self.solver == "auto" and features.learns_weights
-            else self.asked_solver
-        )
+        if self.solver == "auto" and features.learns_weights:
+            return "cg"
+        return self.asked_solver

@@ -31,8 +31,6 @@ class System(NamedTuple):
     penalty : array of shape (K, D) or (K, 1)
         Ridge penalty of each coefficient.
     precondition : Preconditioner
-        Writes approximate solutions Z for residuals R, both of shape (K, D), and
-        returns the inner products of their rows, shape (K,).
     """
 
     operator: Callable[[NDArray, NDArray], NDArray]
@@ -142,7 +140,14 @@ def conjugate_gradients(
     "Accurate Error Estimation in CG", Numerical Algorithms 2021.
     """
     operator, penalty, precondition = system
-    x, r, progress = _begin(system, rhs, start)
+    if start is None:
+        x = np.zeros_like(rhs)
+        r = rhs.copy()
+        progress = _Progress(precondition.least)
+    else:
+        x = start.astype(rhs.dtype)
+        r = rhs - _product(system, x)
+        progress = _Progress(precondition.least, dots(x, rhs + r))
     p = np.zeros_like(rhs)
     q = np.empty_like(rhs)
     z = np.empty_like(rhs)
@@ -151,7 +156,7 @@ def conjugate_gradients(
     error = 1.0 if size.any() else 0.0
     step = progress.steps
     while error > tol:
-        ratio = progress.begin(precondition(r, z))
+        ratio = progress.begin(precondition.apply(r, z))
         error = progress.error(tol) if tol > 0 else error
         if error <= tol or progress.n_iter >= max_iter:
             break
@@ -168,23 +173,9 @@ def conjugate_gradients(
     if 0 < tol < CHECKED and n_iter:
         drift = rhs - _product(system, x) - r
         residual = float(np.sqrt(_quotient(dots(r + drift, r + drift), size)).max())
-        lost = _quotient(precondition(drift, z), progress.total)
+        lost = _quotient(precondition.apply(drift, z), progress.total)
         error = float(np.hypot(error, np.sqrt(np.maximum(lost, 0.0)).max()))
     return Solution(x, n_iter, residual, error, error <= tol)
-
-
-def _begin(
-    system: System, rhs: NDArray, V: NDArray | None
-) -> tuple[NDArray, NDArray, _Progress]:
-    """V before the first iteration, zero by default, its residual, and the course so
-    far.
-    """
-    if V is None:
-        return np.zeros_like(rhs), rhs.copy(), _Progress(system.precondition.least)
-    V = V.astype(rhs.dtype)
-    residual = rhs - _product(system, V)
-    squared_start_norm = dots(V, rhs + residual)
-    return V, residual, _Progress(system.precondition.least, squared_start_norm)
 
 
 def _product(system: System, V: NDArray) -> NDArray:
@@ -211,9 +202,8 @@ class _Progress:
         self.least = least
         self.start_gain = start_gain
         self.gains = list[NDArray]()
-        self.rho = self.former = self.steps = self.gamma = self.former_gamma = np.zeros(
-            0
-        )
+        none = np.zeros(0)
+        self.rho = self.former = self.steps = self.gamma = self.former_gamma = none
         self.bounded = False
 
     @property
@@ -266,26 +256,20 @@ class _Progress:
         """
         if not self.gains:
             return 1.0
-        if not self.bounded or tol >= LOOSE:
-            return _error_by_gains(np.array(self.gains), self.start_gain)
-        rest = self.gamma * self.rho
-        return float(np.sqrt(_quotient(rest, self.total + rest)).max())
-
-
-def _error_by_gains(gains: NDArray, start_gain: NDArray | float) -> float:
-    """Estimated error over the solution after n iterations that gained so much,
-    shape (n, K), from these alone.
-    """
-    n = len(gains)
-    if n <= DELAY:
-        return 1.0
-    rest = np.cumsum(gains[::-1], axis=0)[::-1]
-    means = np.mean([gains[j : n - DELAY + 1 + j] for j in range(DELAY)], axis=0)
-    longest = _quotient(rest[: len(means)], means).max(axis=0)
-    with np.errstate(over="ignore"):  # of iterations that diverge
-        return float(
-            SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0] + start_gain)).max()
-        )
+        if self.bounded and tol < LOOSE:
+            rest = self.gamma * self.rho
+            return float(np.sqrt(_quotient(rest, self.total + rest)).max())
+        # By the gains alone, shape (n, K)
+        gains = np.array(self.gains)
+        n = len(gains)
+        if n <= DELAY:
+            return 1.0
+        rest = np.cumsum(gains[::-1], axis=0)[::-1]
+        means = np.mean([gains[j : n - DELAY + 1 + j] for j in range(DELAY)], axis=0)
+        longest = _quotient(rest[: len(means)], means).max(axis=0)
+        with np.errstate(over="ignore"):  # of iterations that diverge
+            share = _quotient(longest * means[-1], rest[0] + self.start_gain)
+            return float(SAFETY * np.sqrt(share).max())
 
 
 def _quotient(a: NDArray, b: NDArray) -> NDArray:

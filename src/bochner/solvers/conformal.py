@@ -69,12 +69,8 @@ class Scores:
         """
         for one in q:
             require_rows(self.n_effective, float(one), self.unit)
-        return np.array(
-            [
-                [self._quantile(float(one), k) for k in range(self.values.shape[1])]
-                for one in q
-            ]
-        )
+        outputs = range(self.values.shape[1])
+        return np.array([[self._quantile(float(one), k) for k in outputs] for one in q])
 
     def _quantile(self, q: float, k: int) -> float:
         wanted = max(q, 1 - q) * (1 + 1 / self.n_effective) - ROUNDING
@@ -82,9 +78,8 @@ class Scores:
         shares = self.shares[:, k]
         if q >= 0.5:
             return float(values[np.searchsorted(shares[:-1], wanted)])
-        from_above = 1 - np.concatenate(
-            [[0.0], shares[:-1]]
-        )  # share of the weight from each on
+        # Share of the weight from each on
+        from_above = 1 - np.append(0.0, shares[:-1])
         return float(values[np.searchsorted(-from_above, -wanted, side="right") - 1])
 
 

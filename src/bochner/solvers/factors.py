@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Floats
 from bochner.design.moments import Moments
@@ -63,11 +63,6 @@ class Factor(ABC):
     target_mean: NDArray
 
     @property
-    def n_outputs(self) -> int:
-        """Number of targets."""
-        return len(self.target_mean)
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """Range of sensible alphas: from where rounding errors would show to the
         whole trace.
@@ -76,20 +71,19 @@ class Factor(ABC):
         return 1e-7 * trace, trace
 
     @abstractmethod
-    def residual(self, alphas: ArrayLike) -> NDArray:
+    def residual(self, alphas: NDArray) -> NDArray:
         """Weighted residual sums of squares on the training rows, shape (A, K)."""
 
     @abstractmethod
-    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
+    def degrees_of_freedom(self, alphas: NDArray) -> NDArray:
         """Trace of the hat matrix, intercept included, shape (A,)."""
 
-    def gcv(self, alphas: ArrayLike) -> NDArray:
+    def gcv(self, alphas: NDArray) -> NDArray:
         """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over
         the outputs, shape (A,).
         """
-        residual_share = np.maximum(
-            1 - self.degrees_of_freedom(alphas) / self.n_rows, 1e-9
-        )
+        share = 1 - self.degrees_of_freedom(alphas) / self.n_rows
+        residual_share = np.maximum(share, 1e-9)
         return self.residual(alphas).sum(axis=1) / self.weight / residual_share**2
 
 
@@ -168,15 +162,12 @@ class PrimalFactor(FeatureFactor):
         else:
             self.inverse = shifted_inverse(centred.gram, n_alphas, rounding)
 
-    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
-        alphas = np.atleast_1d(alphas)
+    def degrees_of_freedom(self, alphas: NDArray) -> NDArray:
         return 1 + len(self.cross) - alphas * self.inverse.traces(alphas)
 
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         cross = self.cross if mix is None else self.cross @ mix
-        return np.ascontiguousarray(
-            np.moveaxis(self.inverse.solve(alphas, cross.T), 2, 0)
-        )
+        return _along_path(self.inverse.solve(alphas, cross.T))
 
     def applied(self, alpha: float, cross: NDArray) -> NDArray:
         return self.inverse.solve(np.array([alpha]), cross.T)[0].T
@@ -184,8 +175,7 @@ class PrimalFactor(FeatureFactor):
     def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
         return self.inverse.forms(alphas, U)
 
-    def residual(self, alphas: ArrayLike) -> NDArray:
-        alphas = np.atleast_1d(alphas)
+    def residual(self, alphas: NDArray) -> NDArray:
         W = self.coefs(alphas)
         sums = self.total - np.einsum(
             "dak,dak->ak", W, self.cross[:, np.newaxis] + alphas[:, np.newaxis] * W
@@ -249,12 +239,12 @@ class KernelFactor(Factor):
         generalised cross-validation asks.
         """
         self.n_rows = design.source.n_rows
-        self.within = _squares(design, self.target_mean) - np.square(self.targets).sum(
-            axis=0
-        )
+        totals = np.zeros(len(self.target_mean))
+        for _, y, weight in design.source.blocks(SQUARED_ROWS):
+            totals += weight @ np.square(y - self.target_mean)
+        self.within = totals - np.square(self.targets).sum(axis=0)
 
-    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
-        alphas = np.atleast_1d(alphas)
+    def degrees_of_freedom(self, alphas: NDArray) -> NDArray:
         return len(self.y) - alphas * (
             self.inverse.traces(alphas) - 1 / (self.lift + alphas)
         )
@@ -264,8 +254,7 @@ class KernelFactor(Factor):
         targets = self.targets if mix is None else self.targets @ mix
         return self.inverse.solve(alphas, targets.T)
 
-    def residual(self, alphas: ArrayLike) -> NDArray:
-        alphas = np.atleast_1d(alphas)
+    def residual(self, alphas: NDArray) -> NDArray:
         return self.within + alphas[:, np.newaxis] ** 2 * np.square(
             self.duals(alphas)
         ).sum(axis=2)
@@ -283,12 +272,10 @@ class KernelFactor(Factor):
         f and 1 - w h are alpha times these: without alpha nothing cancels where the
         rows are interpolated.
         """
-        residual_shares = (
-            self.residual_shares(alphas) if residual_shares is None else residual_shares
-        )
-        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (
-            residual_shares[:, :, np.newaxis] * self.root
-        )
+        if residual_shares is None:
+            residual_shares = self.residual_shares(alphas)
+        scale = residual_shares[:, :, np.newaxis] * self.root
+        return np.moveaxis(self.duals(alphas, mix), 1, 2) / scale
 
     def residual_shares(self, alphas: NDArray) -> NDArray:
         """What is left of a row's weight beside its leverage, 1 - w h, over alpha,
@@ -323,21 +310,16 @@ class DualFactor(KernelFactor, FeatureFactor):
         )
         Z -= self.feature_mean.astype(Z.dtype)
         Z *= np.sqrt(weight)[:, np.newaxis].astype(Z.dtype)
-        kernel = gram(Z.T, np.empty((len(y), len(y)), Z.dtype)).astype(
-            np.float64, copy=False
-        )
+        kernel = gram(Z.T).astype(np.float64, copy=False)
         super().__init__(kernel, y, weight, n_alphas, Z.dtype)
         self.rows = Z
         self.merge(counted)
 
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         duals = self.duals(alphas, mix)
-        coefs = product(
-            duals.reshape(-1, len(self.y)), self.rows.astype(np.float64, copy=False)
-        )
-        return np.ascontiguousarray(
-            np.moveaxis(coefs.reshape(*duals.shape[:2], -1), 2, 0)
-        )
+        rows = self.rows.astype(np.float64, copy=False)
+        coefs = product(duals.reshape(-1, len(rows)), rows)
+        return _along_path(coefs.reshape(*duals.shape[:2], -1))
 
     def applied(self, alpha: float, cross: NDArray) -> NDArray:
         rows = self.rows.astype(np.float64, copy=False)
@@ -349,29 +331,22 @@ class DualFactor(KernelFactor, FeatureFactor):
             np.float64, copy=False
         )
         squares = np.square(U, dtype=np.float64).sum(axis=1)
-        return (
-            np.maximum(squares - self.inverse.forms(alphas, inner), 0.0)
-            / alphas[:, np.newaxis]
-        )
+        rest = np.maximum(squares - self.inverse.forms(alphas, inner), 0.0)
+        return rest / alphas[:, np.newaxis]
 
 
-def _squares(design: Design, mean: NDArray) -> NDArray:
-    """Weighted sums of squares of the targets about their mean, shape (K,)."""
-    totals = np.zeros(len(mean))
-    for _, y, weight in design.source.blocks(SQUARED_ROWS):
-        totals += weight @ np.square(y - mean)
-    return totals
+def _along_path(coefs: NDArray) -> NDArray:
+    """Coefficients of shape (A, K, D) as (D, A, K)."""
+    return np.ascontiguousarray(np.moveaxis(coefs, 2, 0))
 
 
 def factorise(design: Design, n_alphas: int) -> FeatureFactor:
     """Factorise the smaller of the matrices, for choosing among `n_alphas`, or for
     the only one.
     """
-    return (
-        DualFactor(design, n_alphas)
-        if has_few_rows(design)
-        else PrimalFactor(design.moments(), n_alphas, overwrite=True)
-    )
+    if has_few_rows(design):
+        return DualFactor(design, n_alphas)
+    return PrimalFactor(design.moments(), n_alphas, overwrite=True)
 
 
 def has_few_rows(design: Design) -> bool:
@@ -401,17 +376,13 @@ class LeaveOneOut(ABC):
     """
 
     factor: Factor
+    y: NDArray
     weight: NDArray
-
-    @property
-    @abstractmethod
-    def y(self) -> NDArray:
-        """Targets of the rows."""
 
     def __call__(self, alphas: NDArray) -> NDArray:
         if not self.factor.inverse.serves_paths and len(alphas) > 1:
             return np.concatenate([self(alphas[i : i + 1]) for i in range(len(alphas))])
-        n_outputs = self.factor.n_outputs
+        n_outputs = len(self.factor.target_mean)
         mix = np.eye(n_outputs)
         if n_outputs > SCORED_OUTPUTS:
             signs = np.random.default_rng(0).choice(
@@ -449,35 +420,28 @@ class PrimalLeaveOneOut(LeaveOneOut):
     ) -> None:
         self.design = design
         self.factor = factor
+        self.y = design.source.targets(design.source.y)
         self.weight = design.source.weights if counts is None else counts
-
-    @property
-    def y(self) -> NDArray:
-        return self.design.source.targets(self.design.source.y)
 
     def _leverage(self, Z: NDArray, weight: NDArray, alphas: NDArray) -> NDArray:
         centred = Z - self.factor.feature_mean.astype(Z.dtype)
-        leverage = 1 / self.factor.weight + self.factor.quadratic(
-            centred, alphas
-        ).astype(np.float64)
-        return np.minimum(leverage * weight, 1 - 1e-9)
+        forms = self.factor.quadratic(centred, alphas).astype(np.float64)
+        return np.minimum((1 / self.factor.weight + forms) * weight, 1 - 1e-9)
 
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
         coefs = self.factor.coefs(alphas, mix)
         intercepts = self.factor.target_mean @ mix - np.tensordot(
             self.factor.feature_mean, coefs, 1
         )
+        by_features = coefs.reshape(len(coefs), -1)
         total = np.zeros(len(alphas))
         done = 0
-        for Z, y, weight in self.design.mapped(
-            SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1
-        ):
-            fitted = product(Z, coefs.reshape(len(coefs), -1).astype(Z.dtype)).reshape(
-                len(Z), *coefs.shape[1:]
-            )
-            squares = np.square((y @ mix)[:, np.newaxis] - fitted - intercepts).sum(
-                axis=2
-            )
+        most = SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1
+        for Z, y, weight in self.design.mapped(most):
+            fitted = product(Z, by_features.astype(Z.dtype))
+            fitted = fitted.reshape(len(Z), *coefs.shape[1:])
+            errors = (y @ mix)[:, np.newaxis] - fitted - intercepts
+            squares = np.square(errors).sum(axis=2)
             squares /= np.square(1 - self._leverage(Z, weight, alphas).T)
             total += self.weight[done : done + len(y)] @ squares
             done += len(y)
@@ -508,11 +472,8 @@ class DualLeaveOneOut(LeaveOneOut):
 
     def __init__(self, factor: KernelFactor, counts: NDArray | None = None) -> None:
         self.factor = factor
+        self.y = factor.y
         self.weight = factor.row_weight if counts is None else counts
-
-    @property
-    def y(self) -> NDArray:
-        return self.factor.y
 
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
         return (
@@ -539,12 +500,11 @@ class DualLeaveOneOut(LeaveOneOut):
         alphas = np.array([alpha])
         residual_shares = self.factor.residual_shares(alphas)
         (errors,) = self.factor.leave_one_out(alphas, residual_shares=residual_shares)
-        share = weight / self.factor.row_weight[number]
         return errors_of_parts(
             errors[number],
             alpha * residual_shares[0][number],
             y - self.y[number],
-            share,
+            weight / self.factor.row_weight[number],
         )
 
 
@@ -568,11 +528,8 @@ def errors_of_parts(
     others = np.maximum(1 - share, 0.0)
     alone = others < ALONE
     rest = np.where(alone, 1.0, others + share * one_minus_leverage)[:, np.newaxis]
-    return np.where(
-        alone[:, np.newaxis],
-        whole,
-        (deviation + one_minus_leverage[:, np.newaxis] * whole) / rest,
-    )
+    errors = (deviation + one_minus_leverage[:, np.newaxis] * whole) / rest
+    return np.where(alone[:, np.newaxis], whole, errors)
 
 
 def leave_one_out(
@@ -591,8 +548,6 @@ def leave_one_out(
         How much these rows count in the mean, where they stand for others; by default
         their weights.
     """
-    return (
-        DualLeaveOneOut(factor)
-        if isinstance(factor, DualFactor)
-        else PrimalLeaveOneOut(rows(), factor, counts)
-    )
+    if isinstance(factor, DualFactor):
+        return DualLeaveOneOut(factor)
+    return PrimalLeaveOneOut(rows(), factor, counts)

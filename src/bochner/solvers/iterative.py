@@ -5,6 +5,8 @@ memory or computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,18 +17,18 @@ from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows, weights_of
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
-from bochner.features.base import DenseFeatures, FeatureMap, Rows
+from bochner.features.base import FeatureMap, Rows
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.stored import Stored, StoredRows, StoredTogether
 from bochner.solvers.cg import Solution, System, conjugate_gradients
 from bochner.solvers.preconditioners import (
     TAIL_ROWS,
-    Blocks,
-    Jacobi,
     LeverageGram,
     Preconditioner,
     SampledGram,
     SampledRows,
+    jacobi,
+    side_by_side,
 )
 
 GRAM_LIMIT, FEWEST_SAMPLED, MOST_SAMPLED = 2048, 4096, 8192
@@ -123,9 +125,8 @@ class IterativeRidge:
         self.packed = (
             packs and isinstance(self.blocks, list) and design.on_device is None
         )
-        self.edges = np.concatenate(
-            [[0], np.cumsum([part.n_features_out for part in self.maps])]
-        )  # known of bins by now
+        # The number of bins is known only now
+        self.edges = np.cumsum([0, *(part.n_features_out for part in self.maps)])
 
     def weighted(self, features: ConcatenatedFeatures) -> IterativeRidge:
         """Copy the problem with the maps' weights as they are in `features`, which have
@@ -153,12 +154,9 @@ class IterativeRidge:
         others = list[Stored]()
         first = 0
         for block in self.blocks:
-            X = (
-                source.take(slice(first, first + len(block.y)))
-                .whole()
-                .X.astype(self.design.dtype, copy=False)
-            )
-            others.append(part.fit_store(X, centres=centres[-1:]))
+            rows = source.take(slice(first, first + len(block.y))).whole().X
+            rows = rows.astype(self.design.dtype, copy=False)
+            others.append(part.fit_store(rows, centres=centres[-1:]))
             first += len(block.y)
         part.finalize()
         features = ConcatenatedFeatures.beside(self.design.features, part, weight)
@@ -172,9 +170,7 @@ class IterativeRidge:
             )
             for block, other in zip(self.blocks, others, strict=True)
         ]
-        sample = (
-            None if part.dense is None else self._features_of_sample(part.dense, scale)
-        )
+        sample = self._features_of_sample(part, scale)
         return IterativeRidge(
             self._design_of(features),
             self.seed,
@@ -226,11 +222,11 @@ class IterativeRidge:
     def _at_centres(self, coef: NDArray) -> NDArray:
         """Fitted values at the centres, shape (K,)."""
         total = np.zeros(len(coef))
-        for m, (centre, scale) in enumerate(
-            zip(self.centres, self.scales, strict=True)
+        for centre, scale, (first, stop) in zip(
+            self.centres, self.scales, pairwise(self.edges), strict=True
         ):
             if centre is not None:
-                total += scale * coef[:, self.edges[m] : self.edges[m + 1]] @ centre
+                total += scale * coef[:, first:stop] @ centre
         return total
 
     @property
@@ -322,17 +318,16 @@ class IterativeRidge:
         """The matrix with ridge penalties of shape (K, M), and its preconditioner,
         which serve any right-hand sides.
         """
+        # Penalties of the columns, shape (K, 1) where all maps have the same
+        if (penalty == penalty[:, :1]).all():
+            per_column = penalty[:, :1]
+        else:
+            per_column = np.repeat(penalty, np.diff(self.edges), axis=1)
         return System(
             equations.add,
-            self._per_column(penalty),
+            per_column.astype(self.dtype),
             self._preconditioner(equations, penalty),
         )
-
-    def _per_column(self, penalty: NDArray) -> NDArray:
-        """Ridge penalties of the columns, shape (K, 1) where all maps have the same."""
-        if (penalty == penalty[:, :1]).all():
-            return penalty[:, :1].astype(self.dtype)
-        return np.repeat(penalty, np.diff(self.edges), axis=1).astype(self.dtype)
 
     def _refine(
         self, system: System, solution: Solution, tol: float, max_iter: int
@@ -354,15 +349,8 @@ class IterativeRidge:
             step = conjugate_gradients(system, residual, CORRECTED, max_iter)
             sizes = (exact.rhs * coef).sum(axis=1)
             gains = (residual * step.coef).sum(axis=1)
-            error = (
-                2
-                * CORRECTED
-                * float(
-                    np.sqrt(
-                        np.maximum(gains, 0) / np.where(sizes > 0, sizes, np.inf)
-                    ).max()
-                )
-            )
+            shares = np.maximum(gains, 0) / np.where(sizes > 0, sizes, np.inf)
+            error = 2 * CORRECTED * float(np.sqrt(shares.max()))
             coef = coef + step.coef
             n_iter = n_iter + step.n_iter
             if error <= tol:
@@ -388,24 +376,20 @@ class IterativeRidge:
         diagonal = equations.diagonal() if None in samples else np.empty(0)
         rounding = np.finfo(self.dtype).eps * diagonal.sum(dtype=np.float64)
         for m, sample in enumerate(samples):
-            columns = slice(self.edges[m], self.edges[m + 1])
             if sample is None:
-                parts.append(
-                    Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype))
-                )
+                columns = slice(self.edges[m], self.edges[m + 1])
+                of_map = penalty[:, m : m + 1].astype(self.dtype)
+                parts.append(jacobi(diagonal[columns], of_map))
             else:
-                parts.append(
-                    sample.with_penalty(equations.weight, penalty[:, m] + rounding)
-                )
-        return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
+                of_map = penalty[:, m] + rounding
+                parts.append(sample.with_penalty(equations.weight, of_map))
+        return side_by_side(parts, self.edges)
 
     def samples(self) -> list[Sample | None]:
         """What samples of rows tell of the dense maps, drawn once."""
         if self._samples is None:
             self._samples = [
-                None
-                if part.dense is None
-                else self._features_of_sample(part.dense, scale)
+                self._features_of_sample(part, scale)
                 for part, scale in zip(self.maps, self.scales, strict=True)
             ]
         return self._samples
@@ -434,20 +418,19 @@ class IterativeRidge:
         )
         rows, factors = draw_rows(score, LEVERAGE_ROWS * len(V[0]), rng)
         row_weights = weights_of(weights, rows) * (1.0 if factors is None else factors)
-        Z = dense.rows(
-            self.design.source.take(rows)
-            .whole()[0]
-            .astype(self.design.dtype, copy=False)
-        )
+        X = self.design.source.take(rows).whole().X
+        Z = dense.rows(X.astype(self.design.dtype, copy=False))
         row_weights = row_weights / row_weights.sum()
         Z -= (row_weights @ Z).astype(Z.dtype)
         Z *= (scale * np.sqrt(row_weights))[:, np.newaxis].astype(Z.dtype)
         self._samples = [LeverageGram(Z)]
 
     def _features_of_sample(
-        self, part: DenseFeatures, scale: float
-    ) -> SampledGram | SampledRows:
-        """What a sample of rows tells of the features of a dense map."""
+        self, part: FeatureMap, scale: float
+    ) -> SampledGram | SampledRows | None:
+        """What a sample of rows tells of the features of a dense map; None of bins."""
+        if part.dense is None:
+            return None
         D = part.n_features_out
         small = D <= GRAM_LIMIT
         size = max(4 * D, FEWEST_SAMPLED) if small else sampled_rows(D) + TAIL_ROWS
@@ -457,41 +440,35 @@ class IterativeRidge:
             if small
             else np.random.default_rng(self.seed + 1).permutation(len(weight))
         )
-        Z = part.rows(X[order])
+        Z = part.dense.rows(X[order])
         weight = weight[order] / weight.mean()
         Z -= (weight @ Z / len(Z)).astype(Z.dtype)
         Z *= (scale * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
         return SampledGram(Z) if small else SampledRows(Z)
 
 
+@dataclass(frozen=True)
 class Without:
     """Blocks in which some rows have no weight.
 
-    Parameters
+    Attributes
     ----------
     blocks : iterable of StoredRows
     included : bool array of shape (n,)
         False for the rows that are left out.
-    targets : array of shape (n, K), optional
+    targets : array of shape (n, K) or None
         In the place of those of the blocks.
     """
 
-    def __init__(
-        self,
-        blocks: Iterable[StoredRows],
-        included: NDArray,
-        targets: NDArray | None = None,
-    ) -> None:
-        self.blocks = blocks
-        self.included = included
-        self.targets = targets
+    blocks: Iterable[StoredRows]
+    included: NDArray
+    targets: NDArray | None = None
 
     def __iter__(self) -> Iterator[StoredRows]:
         first = 0
         for block in self.blocks:
             rows = slice(first, first + len(block.y))
             y = block.y if self.targets is None else self.targets[rows]
-            yield StoredRows(
-                block.features, y, self.included[rows].astype(np.float32) * block.weight
-            )
+            weight = self.included[rows].astype(np.float32) * block.weight
+            yield StoredRows(block.features, y, weight)
             first += len(block.y)

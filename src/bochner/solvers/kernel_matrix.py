@@ -12,7 +12,6 @@ sum(v).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -128,24 +127,23 @@ def solve_exact(
     lower = _factorised(features, X, ridge)
     solved = solve_cholesky(lower, targets)
     coef, intercept = _without_sum(solved)
-    influence = (
-        None if evaluated is None else _influence(lower, solved[:, -1], coef, evaluated)
-    )
-    if scored is None:
-        return ExactSolution(coef, intercept + mean, influence=influence)
     v = solved[:, -1]
-    diagonal = _inverse_diagonal(lower, scored)
-    residual_share = np.maximum(
-        diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal
-    )  # of a row alone nothing is left
-    errors = coef[scored] / residual_share[:, np.newaxis]
-    residual_share = np.minimum(ridge[scored] * residual_share, 1.0)
-    return ExactSolution(
-        coef,
-        intercept + mean,
-        errors=errors,
-        one_minus_leverage=residual_share,
-        influence=influence,
+    influence = None if evaluated is None else _influence(lower, v, coef, evaluated)
+    solution = ExactSolution(coef, intercept + mean, influence=influence)
+    if scored is None:
+        return solution
+    # The diagonal of the inverse: squared lengths of columns of L^-1
+    diagonal = np.empty(len(scored))
+    for a in range(0, len(scored), COLUMNS):
+        part = scored[a : a + COLUMNS]
+        unit = np.zeros((n, len(part)))
+        unit[part, np.arange(len(part))] = 1.0
+        diagonal[a : a + COLUMNS] = np.square(solve_lower(lower, unit)).sum(axis=0)
+    # Of a row alone nothing is left
+    residual_share = np.maximum(diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal)
+    return solution._replace(
+        errors=coef[scored] / residual_share[:, np.newaxis],
+        one_minus_leverage=np.minimum(ridge[scored] * residual_share, 1.0),
     )
 
 
@@ -196,18 +194,6 @@ def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
     )
 
 
-def _inverse_diagonal(lower: NDArray, chosen: NDArray) -> NDArray:
-    """Entries of the diagonal of the inverse: squared lengths of columns of L^-1."""
-    n = len(lower)
-    diagonal = np.empty(len(chosen))
-    for a in range(0, len(chosen), COLUMNS):
-        part = chosen[a : a + COLUMNS]
-        unit = np.zeros((n, len(part)))
-        unit[part, np.arange(len(part))] = 1.0
-        diagonal[a : a + COLUMNS] = np.square(solve_lower(lower, unit)).sum(axis=0)
-    return diagonal
-
-
 def centred_kernel(features: DenseFeatures, X: Rows, weight: NDArray) -> NDArray:
     """Kernel matrix of rows about the mean of their features, times the roots of the
     weights from both sides.
@@ -245,33 +231,26 @@ def _by_conjugate_gradients(
         "Use fewer of them.",
     )
     preconditioner = _nystroem(features, X, root, m, seed)
-    multiply = _multiplier(features, X)
+    free = available_memory()
+    K = None
+    if free is None or 8 * n * n <= STORED_SHARE * free:
+        K = features.rows(X, out=np.empty((n, n)))
 
     def operator(P: NDArray, Q: NDArray) -> NDArray:
         pause()
-        moved = multiply((P * root).T).T * root
+        B = np.ascontiguousarray((P * root).T)
+        moved = (features.dot(X, B) if K is None else product(K, B)).T * root
         Q += moved
         return np.einsum("kn,kn->k", P, moved)
 
     rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
     penalty = np.full((len(rhs), 1), alpha)
-    apply = preconditioner.with_penalty(float(m), penalty[:, 0])
+    inverse = preconditioner.with_penalty(float(m), penalty[:, 0])
     tol = min(tol, LEAST_TOL)
-    solution = conjugate_gradients(
-        System(operator, penalty, apply), rhs, tol, MOST_ITERATIONS
-    )
+    system = System(operator, penalty, inverse)
+    solution = conjugate_gradients(system, rhs, tol, MOST_ITERATIONS)
     solution.warn(tol)
     return (solution.coef * root).T, solution.n_iter, solution.residual
-
-
-def _multiplier(features: DenseFeatures, X: Rows) -> Callable[[NDArray], NDArray]:
-    """Products of the kernel matrix, which is held where it fits the memory."""
-    n = X.shape[0]
-    free = available_memory()
-    if free is None or 8 * n * n <= STORED_SHARE * free:
-        K = features.rows(X, out=np.empty((n, n)))
-        return lambda B: product(K, np.ascontiguousarray(B))
-    return lambda B: features.dot(X, np.ascontiguousarray(B))
 
 
 def _nystroem(
@@ -293,6 +272,4 @@ def _nystroem(
     tail = max(variance * float(root @ root) - float(np.square(S).sum()), 0.0) / max(
         n - m, 1
     )
-    return LowRank(
-        S, gram(np.ascontiguousarray(S.T), np.empty((len(S), len(S)))), tail / m
-    )
+    return LowRank(S, gram(np.ascontiguousarray(S.T)), tail / m)

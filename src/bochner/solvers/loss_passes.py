@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.design.normal import Sums
-from bochner.design.passes import summed
+from bochner.design.passes import PassSums, summed
+from bochner.design.vector_arithmetic import inner, row_sums
 from bochner.features.stored import StoredRows
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
@@ -33,8 +33,8 @@ SHORTEST = 2.0**-5
 
 
 @dataclass
-class LossTotals:
-    """Sums over rows at a point; those of two sets of rows add up.
+class LossTotals(PassSums):
+    """Sums over rows at a point.
 
     Attributes
     ----------
@@ -52,16 +52,9 @@ class LossTotals:
     slopes: Floats
     weight: float
 
-    def __iadd__(self, other: LossTotals) -> LossTotals:
-        self.value += other.value
-        self.gradient += other.gradient
-        self.slopes += other.slopes
-        self.weight += other.weight
-        return self
-
     def penalised(self, alpha: float, V: NDArray) -> LossTotals:
         """The totals with a ridge penalty of the coefficients."""
-        value = self.value + alpha / 2 * float(np.sum(np.square(V), dtype=np.float64))
+        value = self.value + alpha / 2 * inner(V, V)
         return LossTotals(value, self.gradient + alpha * V, self.slopes, self.weight)
 
 
@@ -94,41 +87,9 @@ class LossSums:
             T = weight.astype(F.dtype, copy=False) * self.loss.gradient(Y, F)
             value += float(weight @ self.loss.value(Y, F).astype(np.float64))
             weights += float(weight.sum(dtype=np.float64))
-            slopes += T.sum(axis=1, dtype=np.float64)
+            slopes += row_sums(T)
             self.sums.add(gradient, partial(features.backward, np.ascontiguousarray(T)))
         return LossTotals(value, gradient, slopes, weights)
-
-
-class PassSolution(NamedTuple):
-    """What was found: coefficients (K, D), offsets (K,) of features as they are
-    stored, and the number of passes.
-    """
-
-    coef: NDArray
-    offset: Floats
-    n_passes: int
-
-
-class PassLimits(NamedTuple):
-    """When to stop.
-
-    Attributes
-    ----------
-    tol : float
-        The passes end where another step may gain less than the square of it, as a
-        share of the objective.
-    most : int
-        Passes.
-    max_iter : int
-        Iterations of conjugate gradients for each step.
-    is_late : callable () -> bool
-        Asked after every pass; a true value ends them.
-    """
-
-    tol: float
-    most: int
-    max_iter: int
-    is_late: Callable[[], bool] = lambda: False
 
 
 def minimise_in_passes(
@@ -137,8 +98,11 @@ def minimise_in_passes(
     loss: Loss,
     alpha: float,
     begun: Point,
-    limits: PassLimits,
-) -> PassSolution:
+    tol: float,
+    most: int,
+    max_iter: int,
+    is_late: Callable[[], bool] = lambda: False,
+) -> Point:
     """Minimise a penalised loss from coefficients on that were found for a sample of
     the rows.
 
@@ -153,10 +117,17 @@ def minimise_in_passes(
         The ridge penalty of all rows.
     begun : tuple of arrays of shapes (K, D) and (K,)
         Coefficients, and offsets of features as they are stored.
-    limits : PassLimits
+    tol : float
+        The passes end where another step may gain less than the square of it, as a
+        share of the objective.
+    most : int
+        Passes.
+    max_iter : int
+        Iterations of conjugate gradients for each step.
+    is_late : callable () -> bool
+        Asked after every pass; a true value ends them.
     """
     sums = Sums(np.dtype(ridge.dtype), bool(getattr(ridge.blocks, "many", False)))
-    tol, most, max_iter, is_late = limits
     V = begun[0].astype(ridge.dtype)
     b = begun[1].astype(np.float64)
     n_passes = 0
@@ -179,10 +150,7 @@ def minimise_in_passes(
         )
         problem.linearise((share * present.gradient, share * present.slopes))
         step, constant = newton_step(problem, sample, max_iter)
-        gain = -float(
-            np.sum(present.gradient * step, dtype=np.float64)
-            + present.slopes @ constant
-        )
+        gain = -inner(present.gradient, step) - float(present.slopes @ constant)
         if gain / 2 <= tol**2 * present.value:
             break
         totals = None
@@ -195,4 +163,4 @@ def minimise_in_passes(
         if totals is None or not totals.value < present.value:
             break
         (V, b), present, length = there, totals, min(2 * length, 1.0)
-    return PassSolution(V, b, n_passes)
+    return V, b

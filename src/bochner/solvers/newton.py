@@ -17,31 +17,29 @@ an iteration, as by ridge regression. Steps are halved until the objective falls
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.weights import are_unit
+from bochner.design.vector_arithmetic import inner, row_sums
 from bochner.features.stored import StoredRows
 from bochner.solvers.cg import Solution, System, conjugate_gradients
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
-from bochner.solvers.preconditioners import Blocks, Jacobi, Preconditioner
+from bochner.solvers.preconditioners import Preconditioner, jacobi, side_by_side
 
 FORCING, STRICT = 0.3, 1e-8  # relative errors of a step: of the first, and of none less
 # Share of the foretold gain that a step must bring (Armijo), and how often it is halved
-ENOUGH, HALVINGS = (
-    1e-4,
-    30,
-)
+ENOUGH, HALVINGS = 1e-4, 30
 # Of the weight and of the largest: curvatures that are none
 FLAT, SINGULAR = 1e-12, 1e-10
 TINY = float(np.finfo(np.float64).tiny)
 
-Point: TypeAlias = tuple[
-    NDArray, NDArray
-]  # coefficients, (K, D), and offsets for features as they are stored, (K,)
+# Coefficients, (K, D), and offsets for features as they are stored, (K,)
+Point: TypeAlias = tuple[NDArray, NDArray]
 
 
 class NewtonSolution(NamedTuple):
@@ -111,10 +109,8 @@ class Reweighted:
     ) -> None:
         self.loss = loss
         self.dtype = np.dtype(dtype)
-        self.penalty, self.coef = (
-            penalty.astype(self.dtype),
-            np.ascontiguousarray(coef, self.dtype),
-        )
+        self.penalty = penalty.astype(self.dtype)
+        self.coef = np.ascontiguousarray(coef, self.dtype)
         self.offset = offset.astype(np.float64)
         self.rows = [self._rows(block) for block in blocks]
         self.weight = sum(
@@ -133,53 +129,41 @@ class Reweighted:
     def linearise(self, gradient: Point | None = None) -> None:
         """Take note of the derivatives at the present point; the first ones may be
         given, as those of more rows.
+
+        `rhs`, (K, D), is then the right-hand side of the equations for a step.
         """
         K = len(self.coef)
-        slopes = np.zeros(K)
-        bends = sum((self._bends(rows) for rows in self.rows), np.zeros((K, K)))
-        self._gradient = self.penalty * self.coef
-        first = (
-            [rows.weighted(self.loss.gradient(rows.Y, rows.F)) for rows in self.rows]
-            if gradient is None
-            else None
-        )
-        for g in first or []:
-            slopes += g.sum(axis=1, dtype=np.float64)
-        whole, slopes = (self._gradient, slopes) if gradient is None else gradient
+        bends = np.zeros((K, K))
+        for rows in self.rows:
+            if self.loss.coupled:
+                columns = [self._bent(rows, unit) for unit in np.eye(K)]
+                bends += np.stack([row_sums(column) for column in columns], axis=1)
+            else:
+                bends += np.diag(row_sums(rows.weighted(rows.C)))
         self._inverse = np.linalg.pinv(
             bends + FLAT * self.weight * np.eye(K), rcond=SINGULAR, hermitian=True
         )
-        self._constant, self._rhs = -self._inverse @ slopes, (-whole).astype(self.dtype)
-        for k, rows in enumerate(self.rows):
-            bent = rows.weighted(
-                self.loss.bend(rows.C, self._constants(self._constant, rows))
-            )
-            rows.stored.features.backward(
-                -bent if first is None else -(first[k] + bent), self._rhs
-            )
+        self._gradient = self.penalty * self.coef
+        first: list[Any] = [0.0] * len(self.rows)
+        if gradient is None:
+            first = [self._slopes(rows) for rows in self.rows]
+            gradient = self._gradient, sum(map(row_sums, first), np.zeros(K))
+        whole, slopes = gradient
+        self._constant = -self._inverse @ slopes
+        self.rhs = (-whole).astype(self.dtype)
+        for rows, g in zip(self.rows, first, strict=True):
+            bent = self._bent(rows, self._constant)
+            rows.stored.features.backward(-(g + bent), self.rhs)
 
-    def _bends(self, rows: _Rows) -> NDArray:
-        """Weighted sum of the second derivatives, shape (K, K)."""
-        K = len(self.coef)
-        if not self.loss.coupled:
-            return np.diag(rows.weighted(rows.C).sum(axis=1, dtype=np.float64))
-        columns = [
-            rows.weighted(self.loss.bend(rows.C, self._constants(unit, rows)))
-            for unit in np.eye(K)
-        ]
-        return np.stack(
-            [column.sum(axis=1, dtype=np.float64) for column in columns], axis=1
-        )
+    def _slopes(self, rows: _Rows) -> NDArray:
+        """First derivatives by the fitted values times the weights, shape (K, n)."""
+        return rows.weighted(self.loss.gradient(rows.Y, rows.F))
 
-    def _constants(self, c: NDArray, rows: _Rows) -> NDArray:
-        return np.broadcast_to(c[:, np.newaxis].astype(self.dtype), rows.F.shape)
-
-    @property
-    def rhs(self) -> NDArray:
-        """Right-hand side of the equations for the step of the coefficients, shape
-        (K, D).
-        """
-        return self._rhs
+    def _bent(self, rows: _Rows, T: NDArray) -> NDArray:
+        """Second derivatives times the weights and T, (K, n) or (K,), shape (K, n)."""
+        if T.ndim == 1:
+            T = np.broadcast_to(T[:, np.newaxis].astype(self.dtype), rows.F.shape)
+        return rows.weighted(self.loss.bend(rows.C, T))
 
     def operator(self, P: NDArray, Q: NDArray) -> NDArray:
         """Add the product of P, (K, D) or flat, and the matrix of the equations to Q;
@@ -192,7 +176,7 @@ class Reweighted:
         constant = self._follow(changes)
         for rows, T in zip(self.rows, changes, strict=True):
             T += constant[:, np.newaxis].astype(self.dtype)
-            bent = rows.weighted(self.loss.bend(rows.C, T))
+            bent = self._bent(rows, T)
             total += np.einsum("kn,kn->k", T, bent, dtype=np.float64)
             rows.stored.features.backward(bent, out)
         return total if len(P) == K else total.sum(keepdims=True)
@@ -204,9 +188,7 @@ class Reweighted:
         """The offsets that go with changes of the fitted values, shape (K,)."""
         sums = np.zeros(len(self.coef))
         for rows, T in zip(self.rows, changes, strict=True):
-            sums += rows.weighted(self.loss.bend(rows.C, T)).sum(
-                axis=1, dtype=np.float64
-            )
+            sums += row_sums(self._bent(rows, T))
         return -self._inverse @ sums
 
     def offset_step(self, step: NDArray) -> NDArray[np.float64]:
@@ -220,8 +202,7 @@ class Reweighted:
         (K,), never zero.
         """
         sums = sum(
-            rows.weighted(self.loss.diagonal(rows.C)).sum(axis=1, dtype=np.float64)
-            for rows in self.rows
+            row_sums(rows.weighted(self.loss.diagonal(rows.C))) for rows in self.rows
         )
         return np.maximum(sums, FLAT * self.weight)
 
@@ -238,12 +219,10 @@ class Reweighted:
 
     def squared_norm(self) -> float:
         """Square of the coefficients' length in the norm of the second derivative."""
-        total = float(np.sum(self.penalty * np.square(self.coef), dtype=np.float64))
+        total = inner(self.penalty, np.square(self.coef))
         for rows in self.rows:
             T = rows.F - self.offset[:, np.newaxis].astype(self.dtype)
-            total += float(
-                np.sum(rows.weighted(self.loss.bend(rows.C, T)) * T, dtype=np.float64)
-            )
+            total += inner(self._bent(rows, T), T)
         return total
 
     def objective(self, F: list[NDArray], coef: NDArray) -> float:
@@ -251,12 +230,10 @@ class Reweighted:
         overflows.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            total = float(np.sum(self.penalty * np.square(coef), dtype=np.float64)) / 2
-            for rows, fitted_values in zip(self.rows, F, strict=True):
-                total += float(
-                    rows.stored.weight
-                    @ self.loss.value(rows.Y, fitted_values).astype(np.float64)
-                )
+            total = inner(self.penalty, np.square(coef)) / 2
+            for rows, fitted in zip(self.rows, F, strict=True):
+                losses = self.loss.value(rows.Y, fitted).astype(np.float64)
+                total += float(rows.stored.weight @ losses)
         return total if np.isfinite(total) else np.inf
 
     def move(self, step: NDArray) -> tuple[float, bool]:
@@ -268,21 +245,17 @@ class Reweighted:
         """
         changes = self._changes(step)
         constant = self._constant + self._follow(changes)
-        slope = float(np.sum(self._gradient * step, dtype=np.float64))
+        slope = inner(self._gradient, step)
         for rows, change in zip(self.rows, changes, strict=True):
             change += constant[:, np.newaxis].astype(self.dtype)
-            slope += float(
-                np.sum(
-                    rows.weighted(self.loss.gradient(rows.Y, rows.F)) * change,
-                    dtype=np.float64,
-                )
-            )
+            slope += inner(self._slopes(rows), change)
         before = self.objective([rows.F for rows in self.rows], self.coef)
         length = 1.0
         for _ in range(HALVINGS):
-            coef = self.coef + np.asarray(length, self.dtype) * step
+            scale = np.asarray(length, self.dtype)
+            coef = self.coef + scale * step
             F = [
-                rows.F + np.asarray(length, self.dtype) * change
+                rows.F + scale * change
                 for rows, change in zip(self.rows, changes, strict=True)
             ]
             if self.objective(F, coef) <= before + ENOUGH * length * slope:
@@ -298,13 +271,8 @@ class Reweighted:
         self.coef = coef
         self.offset = offset
         self.rows = [
-            _Rows(
-                rows.stored,
-                rows.Y,
-                fitted_values,
-                self.loss.curvature(rows.Y, fitted_values),
-            )
-            for rows, fitted_values in zip(self.rows, F, strict=True)
+            rows._replace(F=fitted, C=self.loss.curvature(rows.Y, fitted))
+            for rows, fitted in zip(self.rows, F, strict=True)
         ]
 
 
@@ -388,28 +356,18 @@ def _solve(
     """The equations of a step by conjugate gradients; of outputs that are coupled,
     all in one vector.
     """
-    K = problem.coef.shape[0]
-    shape = problem.coef.shape
     if not problem.loss.coupled:
-        return conjugate_gradients(
-            System(problem.operator, problem.penalty, inverse),
-            problem.rhs,
-            tol,
-            max_iter,
-            visit,
-        )
-    penalty = np.broadcast_to(problem.penalty, shape).reshape(1, -1)
-    system = System(problem.operator, penalty, _flat(inverse, K))
-    return conjugate_gradients(system, problem.rhs.reshape(1, -1), tol, max_iter, visit)
-
-
-def _flat(inverse: Preconditioner, K: int) -> Preconditioner:
-    """The preconditioner for K rows of vectors, side by side in one vector."""
+        system = System(problem.operator, problem.penalty, inverse)
+        return conjugate_gradients(system, problem.rhs, tol, max_iter, visit)
+    K = len(problem.coef)
 
     def apply(R: NDArray, Z: NDArray) -> NDArray:
-        return np.sum(inverse(R.reshape(K, -1), Z.reshape(K, -1)), keepdims=True)
+        products = inverse.apply(R.reshape(K, -1), Z.reshape(K, -1))
+        return np.sum(products, keepdims=True)
 
-    return Preconditioner(apply)
+    penalty = np.broadcast_to(problem.penalty, problem.coef.shape).reshape(1, -1)
+    system = System(problem.operator, penalty, Preconditioner(apply))
+    return conjugate_gradients(system, problem.rhs.reshape(1, -1), tol, max_iter, visit)
 
 
 def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
@@ -429,14 +387,12 @@ def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
         if None in samples
         else np.empty(0)
     )
-    for sample, first, stop in zip(samples, ridge.edges, ridge.edges[1:], strict=False):
-        penalty = (
-            problem.penalty
-            if problem.penalty.shape[1] == 1
-            else problem.penalty[:, first:stop]
-        )
+    for sample, (first, stop) in zip(samples, pairwise(ridge.edges), strict=True):
+        penalty = problem.penalty
+        if penalty.shape[1] > 1:
+            penalty = penalty[:, first:stop]
         if sample is None:
-            parts.append(Jacobi(diagonal[:, first:stop], penalty))
+            parts.append(jacobi(diagonal[:, first:stop], penalty))
         else:
             # One factor serves all outputs, and all steps whose mean curvature is about
             # as large: a factorisation takes as long as hundreds of products.
@@ -445,14 +401,14 @@ def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
                 1.0, penalty[:, 0] / np.full(len(weights), shared)
             )
             parts.append(_each_by_weight(inverse, weights))
-    return parts[0] if len(parts) == 1 else Blocks(parts, ridge.edges)
+    return side_by_side(parts, ridge.edges)
 
 
 def _each_by_weight(inverse: Preconditioner, weights: NDArray) -> Preconditioner:
     """An approximate inverse for weights of one, for those of each output."""
 
     def apply(R: NDArray, Z: NDArray) -> NDArray:
-        products = inverse(R, Z)
+        products = inverse.apply(R, Z)
         Z /= weights[:, np.newaxis].astype(Z.dtype)
         return products / weights
 

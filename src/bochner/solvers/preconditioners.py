@@ -5,7 +5,9 @@ gradients most of their iterations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,30 +21,23 @@ FEW_SHIFTS = 4  # each of which has a Cholesky factor of its own
 KEPT_FACTORS = 2  # of a matrix of samples, for the next steps
 
 
-class Preconditioner:
+class Preconditioner(NamedTuple):
     """An approximate inverse.
 
-    Parameters
+    Attributes
     ----------
     apply : callable (R, Z)
         Writes approximate solutions Z for residuals R, both of shape (K, D), and
         returns the inner products of their rows, shape (K,).
-    least : array of shape (K,), optional
+    least : array of shape (K,) or None
         A bound below all eigenvalues of the preconditioned matrix.
     """
 
-    def __init__(
-        self, apply: Callable[[NDArray, NDArray], NDArray], least: NDArray | None = None
-    ) -> None:
-        self.apply = apply
-        self.least = least
-
-    def __call__(self, R: NDArray, Z: NDArray) -> NDArray:
-        """Write approximate solutions for R into Z; inner products of their rows."""
-        return self.apply(R, Z)
+    apply: Callable[[NDArray, NDArray], NDArray]
+    least: NDArray | None = None
 
 
-class Jacobi(Preconditioner):
+def jacobi(diagonal: NDArray, penalty: NDArray) -> Preconditioner:
     """The diagonal: for bins, whose columns of one grid are orthogonal, most of the
     matrix.
 
@@ -52,20 +47,40 @@ class Jacobi(Preconditioner):
         Of Z'WZ.
     penalty : array of shape (K, D) or (K, 1)
     """
+    same = (penalty == penalty[:1]).all()
+    whole = diagonal + (penalty[:1] if same else penalty)
+    inverse = (1 / whole).astype(diagonal.dtype)
+    # What is added to a positive semidefinite matrix by the ridge penalty is left by
+    # the inverse at the least. Less than the rounding of the products is not told from
+    # nothing.
+    least = np.maximum(
+        (penalty / whole).min(axis=1).astype(np.float64),
+        ROUNDINGS * np.finfo(diagonal.dtype).eps,
+    )
+    least = np.broadcast_to(least, len(penalty))
+    return Preconditioner(lambda R, Z: scale(R, inverse, Z), least)
 
-    def __init__(self, diagonal: NDArray, penalty: NDArray) -> None:
-        same = (penalty == penalty[:1]).all()
-        whole = diagonal + (penalty[:1] if same else penalty)
-        inverse = (1 / whole).astype(diagonal.dtype)
-        # What is added to a positive semidefinite matrix by the ridge penalty is left
-        # by the inverse at the least. Less than the rounding of the products is not
-        # told from nothing.
-        least = np.maximum(
-            (penalty / whole).min(axis=1).astype(np.float64),
-            ROUNDINGS * np.finfo(diagonal.dtype).eps,
-        )
-        least = np.broadcast_to(least, len(penalty))
-        super().__init__(lambda R, Z: scale(R, inverse, Z), least)
+
+def side_by_side(parts: Sequence[Preconditioner], edges: NDArray) -> Preconditioner:
+    """A preconditioner for each of several ranges of columns.
+
+    Parameters
+    ----------
+    parts : sequence of Preconditioner
+    edges : array of shape (M + 1,)
+        First column of each, and the end of the last.
+    """
+    if len(parts) == 1:
+        return parts[0]
+
+    def apply(R: NDArray, Z: NDArray) -> NDArray:
+        products = [
+            part.apply(R[:, a:b], Z[:, a:b])
+            for part, (a, b) in zip(parts, pairwise(edges), strict=True)
+        ]
+        return np.sum(products, axis=0)
+
+    return Preconditioner(apply)
 
 
 class SampledGram:
@@ -86,18 +101,13 @@ class SampledGram:
     """
 
     def __init__(self, S: NDArray) -> None:
-        self.gram = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype)) / len(S)
+        self.gram = gram(S) / len(S)
         largest = max(float(np.linalg.norm(self.gram)), np.finfo(np.float32).tiny)
         self.rounding = float(np.finfo(S.dtype).eps * largest)
-        self._factors: dict[float, NDArray] = {}
-
-    def _factor(self, shift: float) -> NDArray:
-        """The Cholesky factor for a shift; the last few are kept."""
-        if shift not in self._factors:
-            factor = shifted_cholesky(self.gram, shift, self.rounding)
-            last = list(self._factors.items())[1 - KEPT_FACTORS :]
-            self._factors = dict([*last, (shift, factor)])
-        return self._factors[shift]
+        # The factors for the last few shifts are kept
+        self._factor = lru_cache(KEPT_FACTORS)(
+            partial(shifted_cholesky, self.gram, rounding=self.rounding)
+        )
 
     @cached_property
     def tridiagonal(self) -> Tridiagonal:
@@ -112,18 +122,15 @@ class SampledGram:
             penalty / weight + self.rounding, return_inverse=True
         )
         if len(shifts) <= FEW_SHIFTS:
-            return _factorised(
-                [self._factor(float(shift)) for shift in shifts],
-                choice,
-                weight,
-            )
+            factors = [self._factor(float(shift)) for shift in shifts]
+            return _factorised(factors, choice, weight)
         matrix = self.tridiagonal
-        factors = [matrix.factors(shift, self.rounding) for shift in shifts]
+        pivots = [matrix.factors(shift, self.rounding) for shift in shifts]
 
         def apply(R: NDArray, Z: NDArray) -> NDArray:
             scaled, size = _scaled(R, matrix.dtype)
             rotated = matrix.rotate(scaled)
-            for c, factor in enumerate(factors):
+            for c, factor in enumerate(pivots):
                 rotated[choice == c] = matrix.solve(factor, rotated[choice == c])
             np.multiply(matrix.back(rotated), size / weight, out=Z)
             return dots(R, Z)
@@ -188,7 +195,8 @@ class LowRank:
             rng.standard_normal((size, m)).astype(self.S.dtype), self.S
         )
         B = B + np.sqrt(rest) * rng.standard_normal((size, D))
-        self.with_penalty(weight, np.full(size, penalty))(B, V := np.empty_like(B))
+        V = np.empty_like(B)
+        self.with_penalty(weight, np.full(size, penalty)).apply(B, V)
         return V
 
 
@@ -209,14 +217,13 @@ class LeverageGram:
     """
 
     def __init__(self, S: NDArray) -> None:
-        self.gram = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype))
+        self.gram = gram(S)
 
     def with_penalty(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for a weight w and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty, return_inverse=True)
-        return _factorised(
-            [_factor(self.gram, shift / weight) for shift in shifts], choice, weight
-        )
+        factors = [_factor(self.gram, shift / weight) for shift in shifts]
+        return _factorised(factors, choice, weight)
 
 
 class SampledRows(LowRank):
@@ -235,12 +242,16 @@ class SampledRows(LowRank):
 
     def __init__(self, S: NDArray) -> None:
         m = len(S) - min(TAIL_ROWS, len(S) // 4)
-        products = gram(S.T, np.empty((len(S), len(S)), S.dtype))
-        tail = (
-            max(_left_over(products, m), 0.0) / max(S.shape[1] - m, 1)
-            if m < len(S)
-            else 0.0
-        )
+        products = gram(S.T)
+        tail = 0.0
+        if m < len(S):
+            # The mean squared length of what the span of the first m rows leaves of
+            # the others
+            shift = 1e-3 * float(np.trace(products)) / len(products)
+            across = products[:m, m:]
+            inside = across * solve_cholesky(_factor(products[:m, :m], shift), across)
+            rest = np.diagonal(products)[m:] - inside.sum(axis=0)
+            tail = max(float(np.mean(rest)), 0.0) / max(S.shape[1] - m, 1)
         super().__init__(S[:m], products[:m, :m], tail)
 
 
@@ -271,41 +282,8 @@ def _factorised(
     return Preconditioner(apply)
 
 
-def _left_over(products: NDArray, m: int) -> float:
-    """Mean squared length of what the span of the first m rows leaves of the others."""
-    lower = _factor(products[:m, :m], 1e-3 * float(np.trace(products)) / len(products))
-    across = products[:m, m:]
-    inside = (across * solve_cholesky(lower, across)).sum(axis=0)
-    return float(np.mean(np.diagonal(products)[m:] - inside))
-
-
 def _factor(products: NDArray, shift: float) -> NDArray:
     rounding = np.finfo(products.dtype).eps * max(
         float(np.trace(products)), np.finfo(np.float32).tiny
     )
     return shifted_cholesky(products, shift, float(rounding))
-
-
-class Blocks(Preconditioner):
-    """A preconditioner for each of several ranges of columns.
-
-    Parameters
-    ----------
-    parts : sequence of Preconditioner
-    edges : array of shape (M + 1,)
-        First column of each, and the end of the last.
-    """
-
-    def __init__(self, parts: Sequence[Preconditioner], edges: NDArray) -> None:
-        ranges = list(zip(parts, edges, edges[1:], strict=False))
-
-        def apply(R: NDArray, Z: NDArray) -> NDArray:
-            return np.sum(
-                [
-                    part(R[:, first:stop], Z[:, first:stop])
-                    for part, first, stop in ranges
-                ],
-                axis=0,
-            )
-
-        super().__init__(apply)

@@ -27,10 +27,7 @@ from bochner.engines.local import in_threads
 WIDTH = 64  # reflections of a block
 ROWS, COLUMNS = 512, 64  # that a thread turns, and whose forms it takes, at a time
 # Columns for which a device is worth the way; matrices that the device holds at a time
-FEWEST, COPIES = (
-    1024,
-    4,
-)
+FEWEST, COPIES = 1024, 4
 
 
 class Tridiagonal:
@@ -58,16 +55,11 @@ class Tridiagonal:
         with single_threaded_blas():
             self.diagonal, self.beside, factors = algebra.sytrd(matrix.T)
             self.dtype, self._largest = matrix.dtype, self.bound()
-            self.blocks = [
-                (
-                    k + 1,
-                    *_block(
-                        matrix[k : min(k + WIDTH, len(factors)), k + 1 :],
-                        factors[k : k + WIDTH],
-                    ),
-                )
-                for k in range(0, len(factors), WIDTH)
-            ]
+            self.blocks = []
+            for k in range(0, len(factors), WIDTH):
+                part = factors[k : k + WIDTH]
+                V = matrix[k : k + len(part), k + 1 :]
+                self.blocks.append((k + 1, *_block(V, part)))
 
     def values(self) -> NDArray:
         """Eigenvalues, ascending, none below zero."""
@@ -112,8 +104,7 @@ class Tridiagonal:
 
         def factorised(shift: float) -> tuple[NDArray, NDArray]:
             pivots = self.diagonal + np.float64(shift)
-            ratios = np.zeros(len(self.diagonal))
-            ratios[1:] = self.beside
+            ratios = np.append(0.0, self.beside)
             algebra.pttrf(pivots, ratios[1:])
             return pivots, ratios
 
@@ -123,7 +114,8 @@ class Tridiagonal:
         """Return the rows of U, of shape (m, D), times (T + shift I)^-1, in double
         precision.
         """
-        X, (pivots, ratios) = np.array(U, np.float64, order="C"), factors
+        pivots, ratios = factors
+        X = np.array(U, np.float64, order="C")
         algebra.pttrs(pivots, ratios[1:], X.T)
         return X
 
@@ -222,29 +214,26 @@ class TridiagonalInverse(ShiftedInverse):
     def __init__(self, matrix: NDArray, rounding: float) -> None:
         self.matrix = Tridiagonal(matrix)
         self.rounding = rounding
-        self._last: tuple[list[float], list[tuple[NDArray, NDArray]]] = ([], [])
+        self._alphas: list[float] = []
+        self._last: list[tuple[NDArray, NDArray]] = []
 
     def _factors(self, alphas: NDArray) -> list[tuple[NDArray, NDArray]]:
         """Of each alpha, and kept, as forms and solutions are mostly asked for the
         same ones.
         """
         asked = alphas.tolist()
-        last = self._last
-        if asked != last[0]:
-            last = self._last = (
-                asked,
-                [self.matrix.factors(alpha, self.rounding) for alpha in asked],
-            )
-        return last[1]
+        if asked != self._alphas:
+            self._alphas = asked
+            self._last = [self.matrix.factors(alpha, self.rounding) for alpha in asked]
+        return self._last
 
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
         rotated = self.matrix.rotate(B)
         solutions = np.stack(
             [self.matrix.solve(factors, rotated) for factors in self._factors(alphas)]
         )
-        return self.matrix.back(solutions.reshape(-1, B.shape[1])).reshape(
-            solutions.shape
-        )
+        rows = solutions.reshape(-1, B.shape[1])
+        return self.matrix.back(rows).reshape(solutions.shape)
 
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
         return self.matrix.forms(self._factors(alphas), self.matrix.rotate(U))
@@ -300,12 +289,9 @@ def shifted_inverse(matrix: NDArray, n_alphas: int, rounding: float) -> ShiftedI
     """The cheaper inverse for choosing among `n_alphas` alphas, or for the only one;
     the matrix is overwritten.
     """
-    many = n_alphas > 1 and len(matrix) <= TRIDIAGONAL_LIMIT
-    return (
-        TridiagonalInverse(matrix, rounding)
-        if many
-        else CholeskyInverse(matrix, rounding)
-    )
+    if n_alphas > 1 and len(matrix) <= TRIDIAGONAL_LIMIT:
+        return TridiagonalInverse(matrix, rounding)
+    return CholeskyInverse(matrix, rounding)
 
 
 class DeviceInverse(ShiftedInverse):

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Indices
+from bochner.design.vector_arithmetic import row_sums
 from bochner.engines.local import in_threads
 from bochner.features.stored import (
     LITTLE,
@@ -59,7 +61,7 @@ class Grids:
     """
 
     def __init__(self, blocks: Sequence[StoredRows]) -> None:
-        self._bins = [list(_bins(block.features)) for block in blocks]
+        self._bins = [list(_parts(block.features)) for block in blocks]
         first = self._bins[0]
         self.values = np.concatenate(
             [scale * part.values[:, 0] for part, scale, _ in first]
@@ -109,27 +111,23 @@ class Grids:
 def has_grids_alone(blocks: object) -> bool:
     """Whether blocks are in memory, and their features bins with one value a grid."""
     return isinstance(blocks, list) and all(
-        _is_of_grids(block.features) for block in blocks
+        isinstance(part, StoredBins) and part.values.shape[1] == 1
+        for block in blocks
+        for part, *_ in _parts(block.features)
     )
 
 
-def _is_of_grids(features: Stored) -> bool:
-    if isinstance(features, StoredTogether):
-        return all(_is_of_grids(part) for part in features.parts)
-    return isinstance(features, StoredBins) and features.values.shape[1] == 1
-
-
-def _bins(
+def _parts(
     features: Stored, scale: float = 1.0, column: int = 0
-) -> Iterator[tuple[StoredBins, float, int]]:
-    """The bins of each map, with the factor on its entries and its first column."""
-    if isinstance(features, StoredBins):
+) -> Iterator[tuple[Any, float, int]]:
+    """The features of each map, with the factor on its entries and its first column."""
+    if not isinstance(features, StoredTogether):
         yield features, scale, column
-    if isinstance(features, StoredTogether):
-        for part, part_scale, first in zip(
-            features.parts, features.scales, features.edges, strict=False
-        ):
-            yield from _bins(part, scale * float(part_scale), column + int(first))
+        return
+    for part, part_scale, first in zip(
+        features.parts, features.scales, features.edges, strict=False
+    ):
+        yield from _parts(part, scale * float(part_scale), column + int(first))
 
 
 def minimise_by_sweeps(
@@ -212,8 +210,8 @@ def _descend(
     gradient = loss.gradient(Y, F) * weight
     curvature = loss.diagonal(loss.curvature(Y, F)) * weight
     # 2) Offsets, which have no penalty
-    bend = curvature.sum(axis=1, dtype=np.float64) + FLAT * problem.weight
-    shift = -rate * gradient.sum(axis=1, dtype=np.float64) / bend
+    bend = row_sums(curvature) + FLAT * problem.weight
+    shift = -rate * row_sums(gradient) / bend
     offset += shift
     change = np.empty_like(F)
     change[:] = shift[:, np.newaxis]
