@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, Mask
 from bochner.data.array_source import rows_of
 from bochner.data.encodings import NumberColumns, TextColumn, TimeColumn
 from bochner.data.hashes import row_hashes, uniform
@@ -60,11 +60,8 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
             continue
         shares = _shares_between(Z, level)
         sources = encoder.sources()
-        varies = (
-            np.isfinite(shares)
-            & (sources != j)
-            & ~_follow_order(Z, values[row_numbers])
-        )
+        varies = np.isfinite(shares) & (sources != j)
+        varies &= ~_follow_order(Z, values[row_numbers])
         others = np.unique(sources[varies])
         if len(others) < FEWEST_OTHERS:
             continue
@@ -89,9 +86,8 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
         if isinstance(column, TimeColumn) and column.linear:
             time = encoder.values_of(X, column.index)[:, 0]
             dated_rows = np.flatnonzero(np.isfinite(time))
-            if _follow_neighbours(
-                y[dated_rows[np.argsort(time[dated_rows], kind="stable")]]
-            ):
+            order = np.argsort(time[dated_rows], kind="stable")
+            if _follow_neighbours(y[dated_rows[order]]):
                 return encoder.statistic_.name(column.index)
         if isinstance(column, NumberColumns):
             first = slice(FEWEST_IN_TIME)
@@ -118,13 +114,11 @@ def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, NDArray,
         elif isinstance(column, NumberColumns):
             for j in _whole_columns(encoder, X, column, first):
                 discrete_columns.append((j, encoder.values_of(X, j)[:, 0]))
-    n_values = [len(np.unique(values[first])) for _, values in discrete_columns]
-    order = np.argsort(n_values, kind="stable")[::-1]
-    return [
-        (*discrete_columns[k], n_values[k])
-        for k in order
-        if n_values[k] >= FEWEST_VALUES
+    counted = [
+        (j, values, len(np.unique(values[first]))) for j, values in discrete_columns
     ]
+    counted = [column for column in reversed(counted) if column[2] >= FEWEST_VALUES]
+    return sorted(counted, key=lambda column: -column[2])
 
 
 def _whole_columns(
@@ -185,7 +179,7 @@ def _shares_between(Z: Floats, level: Indices) -> Floats:
     return np.where(varies, (between - within) / np.where(varies, total, 1.0), np.nan)
 
 
-def _follow_order(Z: Floats, number: Indices) -> NDArray[np.bool_]:
+def _follow_order(Z: Floats, number: Indices) -> Mask:
     """Which columns are rising or falling functions of a number, (p,): that number once
     more, as an age is its logarithm, and no sign of anything shared.
     """

@@ -20,7 +20,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, Mask
 from bochner.data.written_values import WRITTEN, is_missing_word, read_written
 
 
@@ -198,11 +198,12 @@ def stored_columns(X: Any) -> tuple[list[str] | None, Any] | None:
     of pandas promises this method.
     """
     library = library_of(X)
-    is_array = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf"
+    is_array = type(X) is np.ndarray and X.ndim == 2
+    is_array = is_array and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
     if not (library or is_array) or not 0 < len(X) <= FEW_ROWS:
         return None
-    if library is None:
-        return (None, X.T) if X.dtype.itemsize <= 8 else None
+    if is_array:
+        return None, X.T
     if library == "polars":
         return X.columns, list(zip(*X.rows(), strict=True))
     arrays = getattr(X, "_iter_column_arrays", None)
@@ -610,32 +611,28 @@ def values_of(column: Any) -> Any:
         return unmasked(column.astype(object) if whole else column)
     if isinstance(column, np.ndarray | list):
         return column
-    series_or_frame: Any = (
-        pa.chunked_array([column]) if isinstance(column, pa.Array) else column
-    )
+    series: Any = column
+    if isinstance(column, pa.Array):
+        series = pa.chunked_array([column])
     # An array or an index of pandas
     if hasattr(column, "isna") and not hasattr(column, "iloc"):
         from pandas import Series
 
-        series_or_frame = Series(column)
-    series_or_frame = nw.from_native(
-        series_or_frame, pass_through=True, allow_series=True
-    )
-    if isinstance(series_or_frame, nw.DataFrame) and series_or_frame.shape[1] == 1:
-        return np.reshape(values_of(series_or_frame[:, 0].to_native()), (-1, 1))
-    if not isinstance(series_or_frame, nw.Series) or not (
-        series_or_frame.dtype.is_integer() or series_or_frame.dtype == nw.Boolean
+        series = Series(column)
+    series = nw.from_native(series, pass_through=True, allow_series=True)
+    if isinstance(series, nw.DataFrame) and series.shape[1] == 1:
+        return np.reshape(values_of(series[:, 0].to_native()), (-1, 1))
+    if not isinstance(series, nw.Series) or not (
+        series.dtype.is_integer() or series.dtype == nw.Boolean
     ):
         return column
-    if not series_or_frame.null_count():
-        return series_or_frame.to_numpy()
-    return np.array(
-        [None if is_missing(value) else value for value in series_or_frame.to_list()],
-        dtype=object,
-    )
+    if not series.null_count():
+        return series.to_numpy()
+    values = [None if is_missing(value) else value for value in series.to_list()]
+    return np.array(values, dtype=object)
 
 
-def missing_targets(y: NDArray) -> NDArray[np.bool_]:
+def missing_targets(y: NDArray) -> Mask:
     """Where an array of targets lacks a value, of its shape; ValueError where it
     holds dates.
     """

@@ -724,17 +724,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return None
         out = np.zeros((len(X), self.n_features_out_), dtype)
         for column in self.columns_:
-            is_text = isinstance(column, TextColumn)
             values: Any = None
-            if is_text:
-                values = stored_texts(stored[1][column.index])
-            elif isinstance(column, NumberColumns):
+            if isinstance(column, NumberColumns):
                 values = stored_numbers(stored[1], column.index)
-            if (
-                values is None
-                or not column.has_as_seen(values)
-                or (is_text and self._unseen(column, *values))
-            ):
+            elif isinstance(column, TextColumn):
+                values = stored_texts(stored[1][column.index])
+                if values is not None and self._unseen(column, *values):
+                    return None
+            if values is None or not column.has_as_seen(values):
                 return None
             column.write(values, out, Rows(self.statistic_.names))
         return out
@@ -796,11 +793,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _matrix(self, X: Any) -> NDArray | None:
         """The rows as one array where all encoded columns are numbers, and they are."""
-        if len(self._encodings(NumberColumns)) < len(self.columns_):
-            return None
-        X = as_one_array(X)
-        are_numbers = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
-        return X if are_numbers else None
+        has_others = len(self._encodings(NumberColumns)) < len(self.columns_)
+        return None if has_others else as_one_array(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Names of the output columns, unique.

@@ -119,23 +119,23 @@ def require_width(n_columns: int, what: str = "A table of", cure: str = FEWER) -
         require_memory(COLUMN_BYTES * n_columns, f"{what} {n_columns:,} columns", cure)
 
 
-def as_one_array(X: Any) -> Any:
-    """Return a frame of numbers and booleans as one array, to be encoded all at
-    once; X otherwise.
+def as_one_array(X: Any) -> NDArray | None:
+    """Return numbers and booleans of an array or frame as one array, to be encoded all
+    at once; None where there is anything else.
     """
     if not is_frame(X):
-        return X
+        return X if X.dtype.kind in "biuf" else None
     frame = nw.from_native(X, eager_only=True)
     truths = []
     for name, dtype in frame.schema.items():
         if dtype == nw.Boolean:
             truths.append(name)
         elif not dtype.is_numeric() or dtype in WIDE_TYPES:
-            return X
+            return None
     if truths:
         frame = frame.with_columns(nw.col(truths).cast(nw.Float32))
     array = frame.to_numpy()
-    return array if array.dtype.kind in "iuf" else X
+    return array if array.dtype.kind in "iuf" else None
 
 
 def as_array(X: Any) -> np.ndarray:

@@ -50,7 +50,7 @@ def is_constant(low: Any, high: Any) -> Any:
         return ~(high - low > 4 * np.finfo(np.float64).eps * size)
 
 
-def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
+def floats_of_targets(y: NDArray) -> NDArray:
     """Targets in double precision; a warning where they are different integers that
     count as constant there.
     """

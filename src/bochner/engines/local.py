@@ -45,7 +45,7 @@ def give_back() -> None:
     next who asks, but it counts.
     """
     arrow = sys.modules.get("pyarrow")
-    if hasattr(arrow, "default_memory_pool"):
+    if arrow is not None and hasattr(arrow, "default_memory_pool"):
         arrow.default_memory_pool().release_unused()
     _trim()(0)
 
