@@ -220,7 +220,7 @@ def test_an_encoder_with_codes_is_saved(tmp_path):
 def test_a_model_saved_before_there_were_codes_keeps_its_columns():
     encoder = fitted([*FREQUENT * 2, "r", None])
     del vars(encoder.columns_[0])["coded"]
-    encoder.n_features_out_ = encoder.columns_[0].width
+    encoder.n_features_out_ = len(encoder.columns_[0].suffixes)
     assert list(encoder.get_feature_names_out()) == [
         "a_f0",
         "a_f1",

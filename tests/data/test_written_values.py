@@ -47,7 +47,7 @@ def moments(values, kind):
 def test_dates(values, kind):
     written = kind_of(values)
     assert written.kind == f"date written {kind}"
-    assert written.note == f"column 'column': dates read as {kind}"
+    assert written.note == f"Column 'column': dates read as {kind}."
     assert [one.date() for one in moments(values, written.kind)] == DAYS
 
 
@@ -110,7 +110,7 @@ def test_numbers(values, kind, numbers):
 def test_years_of_two_digits_in_front():
     doubtful = kind_of(["17-01-25", "17-03-09", "18-01-28"])
     assert doubtful.kind == "text"
-    assert doubtful.note.endswith("years of four digits make them dates")
+    assert doubtful.note.endswith("years of four digits make them dates.")
     months = [f"01-Jan-{year}" for year in range(15, 25)]
     assert kind_of(months).kind == "date written day/month/year"
     firsts = [f"01/{month:02}/{year}" for year in (15, 16) for month in range(1, 13)]
@@ -127,7 +127,7 @@ def test_what_is_beyond_numbers_is_missing():
 
 def test_says_how_a_doubtful_mark_was_read():
     assert kind_of(["1.234 \u20ac", "12.000 \u20ac"]).note.endswith(
-        "of unit \u20ac, '1.234 \u20ac' as 1.234"
+        "of unit \u20ac, '1.234 \u20ac' as 1.234."
     )
 
 
@@ -137,7 +137,7 @@ def test_stray_words_are_missing_and_counted():
     assert written.kind == "number written 1.5"
     assert written.others == ["Free"]
     assert written.note.endswith(
-        "1 of its values are none and count as missing: 'Free'"
+        "1 of its values are none and count as missing: 'Free'."
     )
     half = kind_of([*prices[:8], "Free", "Gift"])
     assert half.kind == "text"

@@ -225,7 +225,7 @@ def _order_in_time(X: pa.Table, asked: TestRows) -> NDArray:
             f"{place} holds text that is not read as dates; --time needs dates or "
             "numbers"
         )
-    (values,) = encoder.values_of(column, [0])
+    values = encoder.values_of(column, 0)
     time = np.asarray(values, np.float64).reshape(len(values), -1)[:, 0]
     missing = np.isnan(time)
     if missing.any():

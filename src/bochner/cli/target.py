@@ -296,7 +296,7 @@ def with_target_read(
     numbers = pa.array(read_written(labels, written.kind), from_pandas=True)
     place = table.column_names.index(name)
     read = table.set_column(place, name, numbers.take(coded.indices))
-    return read, written.sentence
+    return read, written.note
 
 
 def summary_of_target(

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, Mask
 from bochner.data.array_source import rows_of
 from bochner.data.encodings import NumberColumns, TextColumn, TimeColumn
 from bochner.data.hashes import row_hashes, uniform
@@ -60,11 +60,8 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
             continue
         shares = _shares_between(Z, level)
         sources = encoder.sources()
-        varies = (
-            np.isfinite(shares)
-            & (sources != j)
-            & ~_follow_order(Z, values[row_numbers])
-        )
+        varies = np.isfinite(shares) & (sources != j)
+        varies &= ~_follow_order(Z, values[row_numbers])
         others = np.unique(sources[varies])
         if len(others) < FEWEST_OTHERS:
             continue
@@ -87,17 +84,15 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
         return None
     for column in encoder.columns_:
         if isinstance(column, TimeColumn) and column.linear:
-            (parts,) = encoder.values_of(X, [column.index])
-            time = parts.reshape(len(y), -1)[:, 0]
+            time = encoder.values_of(X, column.index)[:, 0]
             dated_rows = np.flatnonzero(np.isfinite(time))
-            if _follow_neighbours(
-                y[dated_rows[np.argsort(time[dated_rows], kind="stable")]]
-            ):
+            order = np.argsort(time[dated_rows], kind="stable")
+            if _follow_neighbours(y[dated_rows[order]]):
                 return encoder.statistic_.name(column.index)
         if isinstance(column, NumberColumns):
             first = slice(FEWEST_IN_TIME)
             for j in _whole_columns(encoder, X, column, first, rising=True):
-                (numbers,) = encoder.values_of(X, [j])
+                numbers = encoder.values_of(X, j)
                 if _are_whole(numbers, rising=True) and _follow_neighbours(y):
                     return encoder.statistic_.name(j)
     return None
@@ -107,27 +102,23 @@ def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, NDArray,
     """Columns of text, dates and whole numbers, with a number for the value of each
     row, (n,), and how many values some 2,000 rows have; those of most values first.
     """
-    discrete_columns = list[tuple[int, NDArray]]()
-    n_rows = X.shape[0]
-    first = drawn(np.arange(n_rows), EXAMINED_ROWS)
+    discrete_columns = []
+    first = drawn(np.arange(X.shape[0]), EXAMINED_ROWS)
     for column in encoder.columns_:
         if isinstance(column, TextColumn):
-            ((codes, _),) = encoder.values_of(X, [column.index])
+            codes, _ = encoder.values_of(X, column.index)
             discrete_columns.append((column.index, codes))
         elif isinstance(column, TimeColumn):
-            (parts,) = encoder.values_of(X, [column.index])
-            discrete_columns.append((column.index, parts.reshape(n_rows, -1)[:, 0]))
+            parts = encoder.values_of(X, column.index)
+            discrete_columns.append((column.index, parts[:, 0]))
         elif isinstance(column, NumberColumns):
             for j in _whole_columns(encoder, X, column, first):
-                (numbers,) = encoder.values_of(X, [j])
-                discrete_columns.append((j, numbers[:, 0]))
-    n_values = [len(np.unique(values[first])) for _, values in discrete_columns]
-    order = np.argsort(n_values, kind="stable")[::-1]
-    return [
-        (*discrete_columns[k], n_values[k])
-        for k in order
-        if n_values[k] >= FEWEST_VALUES
+                discrete_columns.append((j, encoder.values_of(X, j)[:, 0]))
+    counted = [
+        (j, values, len(np.unique(values[first]))) for j, values in discrete_columns
     ]
+    counted = [column for column in reversed(counted) if column[2] >= FEWEST_VALUES]
+    return sorted(counted, key=lambda column: -column[2])
 
 
 def _whole_columns(
@@ -141,8 +132,7 @@ def _whole_columns(
     columns = column.index.tolist()
     if len(columns) > MOST_NUMBERS:
         return []
-    pairs = zip(columns, encoder.values_of(X, columns, first), strict=True)
-    return [j for j, numbers in pairs if _are_whole(numbers, rising)]
+    return [j for j in columns if _are_whole(encoder.values_of(X, j, first), rising)]
 
 
 def _are_whole(numbers: Floats, rising: bool = False) -> bool:
@@ -150,10 +140,11 @@ def _are_whole(numbers: Floats, rising: bool = False) -> bool:
     that is asked.
     """
     finite_values = numbers[np.isfinite(numbers)]
-    are_whole = bool(
-        len(finite_values) and (finite_values == np.rint(finite_values)).all()
+    return bool(
+        len(finite_values)
+        and (finite_values == np.rint(finite_values)).all()
+        and (not rising or (np.diff(numbers[:, 0]) > 0).all())
     )
-    return are_whole and (not rising or bool((np.diff(numbers[:, 0]) > 0).all()))
 
 
 def _rows_of_some_values(values: NDArray, n_seen: int, seed: int) -> Indices:
@@ -188,7 +179,7 @@ def _shares_between(Z: Floats, level: Indices) -> Floats:
     return np.where(varies, (between - within) / np.where(varies, total, 1.0), np.nan)
 
 
-def _follow_order(Z: Floats, number: Indices) -> NDArray[np.bool_]:
+def _follow_order(Z: Floats, number: Indices) -> Mask:
     """Which columns are rising or falling functions of a number, (p,): that number once
     more, as an age is its logarithm, and no sign of anything shared.
     """

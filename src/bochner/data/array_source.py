@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -71,6 +72,7 @@ def as_it_is(values: Any) -> Any:
     return values
 
 
+@dataclass(eq=False)
 class ArraySource:
     """Rows of arrays, sparse matrices or data frames held in memory.
 
@@ -95,30 +97,19 @@ class ArraySource:
     weights : array of shape (n,)
     """
 
-    def __init__(
-        self,
-        X: Any,
-        y: NDArray,
-        weights: NDArray | None = None,
-        encode: Callable[[Any], Any] = as_it_is,
-        targets: Callable[[NDArray], NDArray] = as_it_is,
-        content: Any = None,
-        splits: RowSplits | None = None,
-    ) -> None:
-        self.X = X
-        self.y = y
-        self.encode = encode
-        self.targets = targets
-        self.content = X if content is None else content
-        self.splits = splits
-        self.weights = (
-            unit_weights(len(y)) if weights is None or are_one(weights) else weights
-        )
+    X: Any
+    y: NDArray
+    weights: Any = None
+    encode: Callable[[Any], Any] = as_it_is
+    targets: Callable[[NDArray], NDArray] = as_it_is
+    content: Any = None
+    splits: RowSplits | None = None
 
-    def _but(self, **changes: Any) -> ArraySource:
-        """Return the source with other arguments in the place of some."""
-        names = "X", "y", "weights", "encode", "targets", "content", "splits"
-        return ArraySource(**{name: getattr(self, name) for name in names} | changes)
+    def __post_init__(self) -> None:
+        if self.content is None:
+            self.content = self.X
+        if self.weights is None or are_one(self.weights):
+            self.weights = unit_weights(len(self.y))
 
     @property
     def n_rows(self) -> int:
@@ -162,9 +153,8 @@ class ArraySource:
 
     def whole(self) -> Block:
         """All rows as one block, its weights an array that BLAS takes."""
-        return self._block(slice(0, self.n_rows))._replace(
-            weight=np.ascontiguousarray(self.weights)
-        )
+        every = self._block(slice(0, self.n_rows))
+        return every._replace(weight=np.ascontiguousarray(self.weights))
 
     def _block(self, part: slice) -> Block:
         return Block(
@@ -175,15 +165,11 @@ class ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
         step = max(ENCODED_ENTRIES // max(self.X.shape[1], 1), FEWEST_ENCODED)
         parts = [slice(a, a + step) for a in range(0, self.n_rows, step)]
-        blocks = in_threads(
-            self._encoded, parts, None if isinstance(self.X, np.ndarray) else 1
-        )
-        X = (
-            sp.vstack(blocks, format="csr")
-            if sp.issparse(blocks[0])
-            else np.concatenate(blocks)
-        )
-        return self._but(X=X.astype(dtype, copy=False), encode=as_it_is)
+        threads = None if isinstance(self.X, np.ndarray) else 1
+        blocks = in_threads(self._encoded, parts, threads)
+        is_sparse = sp.issparse(blocks[0])
+        X = sp.vstack(blocks, format="csr") if is_sparse else np.concatenate(blocks)
+        return replace(self, X=X.astype(dtype, copy=False), encode=as_it_is)
 
     def labelled(self) -> ArraySource | None:
         """Return the same rows with the numbers of their classes for targets; None
@@ -194,15 +180,15 @@ class ArraySource:
 
     def aimed_at(self, targets: Callable[[NDArray], NDArray]) -> ArraySource:
         """Return the same rows with targets that are made otherwise."""
-        return self._but(targets=targets)
+        return replace(self, targets=targets)
 
     def weighted(self, factors: NDArray) -> ArraySource:
         """Return the same rows, their weights times these factors."""
-        return self._but(weights=self.weights * factors)
+        return replace(self, weights=self.weights * factors)
 
     def without_splits(self) -> ArraySource:
         """Return the same rows, of which nothing says which validate which."""
-        return self._but(splits=None)
+        return replace(self, splits=None)
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """Return a source of at most `size` rows, drawn by their weights, which
@@ -258,9 +244,9 @@ class ArraySource:
             # Rows without weight may validate, by their own targets
             mean = np.where(total[:, np.newaxis] > 0, mean, targets[leads])
         rows = self.take(np.flatnonzero(leads))
-        return rows._but(y=mean, weights=total, targets=as_it_is), leads
+        return replace(rows, y=mean, weights=total, targets=as_it_is), leads
 
-    def row_hashes(self) -> NDArray[np.uint64]:
+    def row_hashes(self) -> NDArray:
         """Hashes of what the rows hold as they came, shape (n,); rows that do not
         belong together, or validate in different splits, differ.
 
@@ -280,18 +266,13 @@ class ArraySource:
     @property
     def validation_weights(self) -> NDArray:
         """Weights with which rows validate a fit, shape (n,)."""
-        return (
-            self.weights if self.splits is None else self.splits.weights(self.weights)
-        )
+        splits = self.splits
+        return self.weights if splits is None else splits.weights(self.weights)
 
     def validating(self, rows: Indices) -> ArraySource:
         """Return a source of some rows, with the weights with which they validate."""
-        validation_source = self.take(rows)
-        return (
-            validation_source
-            if self.splits is None
-            else validation_source._but(weights=validation_source.validation_weights)
-        )
+        source = self.take(rows)
+        return replace(source, weights=source.validation_weights)
 
     def parts(self, fold: Fold) -> tuple[ArraySource, ArraySource]:
         """The rows to fit in a fold, and those that validate."""
@@ -308,13 +289,14 @@ class ArraySource:
         apart : bool array of shape (n,), optional
             Rows that are led by themselves, and lead no others.
         """
-        first_duplicate = np.arange(self.n_rows)
-        rest = first_duplicate.copy() if apart is None else np.flatnonzero(~apart)
+        rows = np.arange(self.n_rows)
+        rest = rows if apart is None else np.flatnonzero(~apart)
         _, first, group = np.unique(
             hashes[rest], return_index=True, return_inverse=True
         )
+        first_duplicate = rows.copy()
         first_duplicate[rest] = rest[first[group]]
-        led = np.flatnonzero(first_duplicate != np.arange(self.n_rows))
+        led = np.flatnonzero(first_duplicate != rows)
         for start in range(0, len(led), HASHED_ROWS):
             part = led[start : start + HASHED_ROWS]
             differ = self._encoded(part) != self._encoded(first_duplicate[part])
@@ -327,7 +309,8 @@ class ArraySource:
 
     def take(self, rows: slice | Indices) -> ArraySource:
         """Return a source of some of the rows, in the order of their numbers."""
-        return self._but(
+        return replace(
+            self,
             X=rows_of(self.X, rows),
             y=self.y[rows],
             weights=weights_of(self.weights, rows),

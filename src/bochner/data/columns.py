@@ -20,7 +20,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, Mask
 from bochner.data.written_values import WRITTEN, is_missing_word, read_written
 
 
@@ -70,17 +70,13 @@ def label_text(label: Any) -> str:
     if isinstance(label, str):
         return label.rstrip()
     if type(label).__name__ == "Interval":
-        left_text = label_text(label.left)
-        right_text = label_text(label.right)
-        return (
-            f"{'(['[label.closed_left]}{left_text}, "
-            f"{right_text}{')]'[label.closed_right]}"
-        )
-    if isinstance(label, numbers.Integral) and not isinstance(label, bool):
+        begin, end = "(["[label.closed_left], ")]"[label.closed_right]
+        return f"{begin}{label_text(label.left)}, {label_text(label.right)}{end}"
+    if isinstance(label, bool):
+        return str(label)
+    if isinstance(label, numbers.Integral):
         return str(int(label))
-    is_number = isinstance(label, numbers.Real | Decimal) and not isinstance(
-        label, bool
-    )
+    is_number = isinstance(label, numbers.Real | Decimal)
     return str(int(float(label)) if is_number and float(label).is_integer() else label)
 
 
@@ -126,13 +122,12 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         if isinstance(values, tuple):
             codes, labels = values
             read = as_written(codes, labels, written)
-            present = np.array(
-                [not is_missing_word(label) for label in labels] + [False]
-            )
-            lost = present[codes] & missing(read)
+            words = [not is_missing_word(label) for label in labels]
+            present = np.array([*words, False])[codes]
+            lost = present & missing(read)
             said = list(dict.fromkeys(labels[code] for code in codes[lost].tolist()))
             # Few odd values count as missing, as in the fit
-            if len(said) >= SEVERAL and 2 * lost.sum() > present[codes].sum():
+            if len(said) >= SEVERAL and 2 * lost.sum() > present.sum():
                 form = written.partition(WRITTEN)[2]
                 raise ValueError(
                     f"column {name!r} holds {said[0]!r} and the like where the fit saw "
@@ -203,11 +198,12 @@ def stored_columns(X: Any) -> tuple[list[str] | None, Any] | None:
     of pandas promises this method.
     """
     library = library_of(X)
-    is_array = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf"
+    is_array = type(X) is np.ndarray and X.ndim == 2
+    is_array = is_array and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
     if not (library or is_array) or not 0 < len(X) <= FEW_ROWS:
         return None
-    if library is None:
-        return (None, X.T) if X.dtype.itemsize <= 8 else None
+    if is_array:
+        return None, X.T
     if library == "polars":
         return X.columns, list(zip(*X.rows(), strict=True))
     arrays = getattr(X, "_iter_column_arrays", None)
@@ -295,10 +291,15 @@ def refuse_infinite(
     if sum_is_finite(values):
         return
     for row, j in np.argwhere(np.isinf(values))[:1].tolist():
-        raise ValueError(
-            f"Input X contains infinity: column {column_name(names, j)!r}, row "
-            f"{start + row}; drop or clip such values"
-        )
+        raise infinity(column_name(names, j), start + row)
+
+
+def infinity(name: str, row: int) -> ValueError:
+    """The error to raise where a column has an infinite value in a row."""
+    return ValueError(
+        f"Input X contains infinity: column {name!r}, row {row}; drop or clip such "
+        "values"
+    )
 
 
 def column_name(names: Sequence[str] | None, j: int) -> str:
@@ -403,18 +404,11 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
     if array.type == pa.string_view():
         array = array.cast(pa.large_string())
     kind = array.type
-    is_number = (
-        is_a.is_integer(kind)
-        or is_a.is_floating(kind)
-        or is_a.is_decimal(kind)
-        or is_a.is_boolean(kind)
-    )
-    if (
-        is_a.is_dictionary(kind)
-        or is_a.is_string(kind)
-        or is_a.is_large_string(kind)
-        or (is_number and expected == "mixed")
-    ):
+    number_tests = is_a.is_integer, is_a.is_floating, is_a.is_decimal, is_a.is_boolean
+    is_number = any(test(kind) for test in number_tests)
+    text_tests = is_a.is_dictionary, is_a.is_string, is_a.is_large_string
+    is_text = any(test(kind) for test in text_tests)
+    if is_text or (is_number and expected == "mixed"):
         labels, codes = levels(array)
         gaps = np.array([*map(is_missing, labels), False])
         return "text", (np.where(gaps[codes], -1, codes), [*map(label_text, labels)])
@@ -484,10 +478,10 @@ def _read_array(values: NDArray, name: str, expected: str | None) -> tuple[str, 
     import pyarrow as pa
 
     kind = values.dtype.kind
-    if kind == "f" or (kind in "biu" and expected != "mixed"):
+    if kind == "f":
         values = values.astype(np.float64)
     if kind in "biuf" and expected != "mixed":
-        return "number", values[:, None]
+        return "number", values.astype(np.float64, copy=False)[:, None]
     if kind == "c":
         raise ValueError(f"Complex data not supported: column {name!r}")
     if kind in "mM" and np.datetime_data(values.dtype)[0] not in TIME_UNITS:
@@ -497,7 +491,7 @@ def _read_array(values: NDArray, name: str, expected: str | None) -> tuple[str, 
     if values.dtype == object:
         if expected == "mixed":
             return _read_objects(values, name, as_text=True)
-        moments = [value for value in values if isinstance(value, datetime)]
+        moments = (value for value in values if isinstance(value, datetime))
         if len({value.tzinfo is None for value in moments}) > 1:
             raise ValueError(
                 f"column {name!r} holds times with and without a time zone; give all "
@@ -568,9 +562,8 @@ def is_missing(value: Any) -> bool:
 
 def _unusable(name: str, kind: Any) -> TypeError:
     return TypeError(
-        f"column {name!r} has type {kind}, but an argument must be a string, a date "
-        "or a number: "
-        "drop the column, or turn it into one of these"
+        f"column {name!r} has type {kind}, but an argument must be a string, a date or "
+        "a number: drop the column, or turn it into one of these"
     )
 
 
@@ -586,14 +579,13 @@ def unmasked(values: Any) -> Any:
     """
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    mask = np.ma.getmaskarray(values)
     data = np.array(values.data)
-    if mask.any():
+    if np.ma.is_masked(values):
         kind = data.dtype.kind
         gap = "NaT" if kind in "mM" else np.nan if kind in "biuf" else None
         if kind not in "mMf":
             data = data.astype(np.float64 if kind in "biu" else object)
-        data[mask] = gap
+        data[values.mask] = gap
     return data
 
 
@@ -619,32 +611,28 @@ def values_of(column: Any) -> Any:
         return unmasked(column.astype(object) if whole else column)
     if isinstance(column, np.ndarray | list):
         return column
-    series_or_frame: Any = (
-        pa.chunked_array([column]) if isinstance(column, pa.Array) else column
-    )
+    series: Any = column
+    if isinstance(column, pa.Array):
+        series = pa.chunked_array([column])
     # An array or an index of pandas
     if hasattr(column, "isna") and not hasattr(column, "iloc"):
         from pandas import Series
 
-        series_or_frame = Series(column)
-    series_or_frame = nw.from_native(
-        series_or_frame, pass_through=True, allow_series=True
-    )
-    if isinstance(series_or_frame, nw.DataFrame) and series_or_frame.shape[1] == 1:
-        return np.reshape(values_of(series_or_frame[:, 0].to_native()), (-1, 1))
-    if not isinstance(series_or_frame, nw.Series) or not (
-        series_or_frame.dtype.is_integer() or series_or_frame.dtype == nw.Boolean
+        series = Series(column)
+    series = nw.from_native(series, pass_through=True, allow_series=True)
+    if isinstance(series, nw.DataFrame) and series.shape[1] == 1:
+        return np.reshape(values_of(series[:, 0].to_native()), (-1, 1))
+    if not isinstance(series, nw.Series) or not (
+        series.dtype.is_integer() or series.dtype == nw.Boolean
     ):
         return column
-    if not series_or_frame.null_count():
-        return series_or_frame.to_numpy()
-    return np.array(
-        [None if is_missing(value) else value for value in series_or_frame.to_list()],
-        dtype=object,
-    )
+    if not series.null_count():
+        return series.to_numpy()
+    values = [None if is_missing(value) else value for value in series.to_list()]
+    return np.array(values, dtype=object)
 
 
-def missing_targets(y: NDArray) -> NDArray[np.bool_]:
+def missing_targets(y: NDArray) -> Mask:
     """Where an array of targets lacks a value, of its shape; ValueError where it
     holds dates.
     """

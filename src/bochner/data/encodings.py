@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats
 from bochner.data.columns import (
     LINEAR,
     PARTS,
@@ -53,11 +53,6 @@ class Encoding:
     start: int
     suffixes: list[str]
     gaps: bool
-
-    @property
-    def width(self) -> int:
-        """Number of output columns beside mean targets."""
-        return len(self.suffixes)
 
     def single(self) -> Iterator[tuple[int, Any]]:
         """Yield each column of the input and its encoding."""
@@ -113,13 +108,9 @@ class NumberColumns(Encoding):
 
     def write(self, values: Floats, out: NDArray, rows: Rows) -> None:
         """Encode `values` of shape (n, k) into the zeroed `out`."""
-        output_columns = self.at
-        follow = output_columns[-1] - output_columns[0] == len(output_columns) - 1
-        z = (
-            out[:, output_columns[0] : output_columns[-1] + 1]
-            if follow
-            else np.empty(values.shape, out.dtype)
-        )
+        first, last = self.at[[0, -1]]
+        follow = last - first == len(self.at) - 1
+        z = out[:, first : last + 1] if follow else np.empty(values.shape, out.dtype)
         clipped = values
         if self.limits is not None:
             clipped = np.clip(values, *self.limits)
@@ -141,7 +132,7 @@ class NumberColumns(Encoding):
             has = self.gap_at >= 0
             out[:, self.gap_at[has]] = gap[:, has]
         if not follow:
-            out[:, output_columns] = z
+            out[:, self.at] = z
 
     def has_as_seen(self, values: Floats) -> bool:
         """Whether `values` of shape (n, k) miss in columns alone where some did in
@@ -151,22 +142,10 @@ class NumberColumns(Encoding):
             np.isinf(values).any() or np.isnan(values[:, self.gap_at < 0]).any()
         )
 
-    def bounded(self, bounds: Mapping[str, tuple[float, ...]]) -> NumberColumns:
-        """The columns with units and limits that do not go by outliers: `Bounds`, by
-        the numbers of some columns.
-        """
-        limits = np.tile([[-np.inf], [np.inf]], len(self.index))
-        shift, scale, fill = self.shift.copy(), self.scale.copy(), self.fill.copy()
-        for i, key in enumerate(map(str, self.index.tolist())):
-            if key in bounds:
-                limits[0, i], limits[1, i], shift[i], scale[i] = bounds[key]
-                fill[i] = 0.0
-        return replace(self, shift=shift, scale=scale, fill=fill, limits=limits)
-
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, as of `Encoding`."""
-        columns = self.index.tolist(), self.at.tolist(), self.gap_at.tolist()
-        for j, output_column, gap_at in zip(*columns, strict=True):
+        columns = np.stack([self.index, self.at, self.gap_at], axis=1).tolist()
+        for j, output_column, gap_at in columns:
             yield output_column, j, "", output_column
             if gap_at >= 0:
                 yield gap_at, j, "_missing", gap_at
@@ -300,34 +279,28 @@ class TextColumn(Encoding):
 
         Where one has leading zeros, which numbers have lost, they are refused.
         """
-        plain = any(map(NUMBER.fullmatch, self.categories)) or TRUTHS.keys() >= set(
-            self.categories
-        )
+        are_truths = TRUTHS.keys() >= set(self.categories)
+        plain = are_truths or any(map(NUMBER.fullmatch, self.categories))
         padded = any(map(PADDED.fullmatch, self.categories))
         return "mixed" if plain and not padded else "text"
 
-    def places(self, labels: list[str]) -> Indices:
+    def places(self, labels: list[str]) -> NDArray:
         """Output column of each label, and of missing values at the end; -1 for
         none.
         """
-        place = {
-            category: output_column
-            for output_column, category in enumerate(self.categories, self.start)
-        }
-        # Of earlier releases
+        places = {label: i for i, label in enumerate(self.categories, self.start)}
+        # Numbers are levels of text such as 1.0, too
         whole = {
-            label[:-2]: output_column
-            for label, output_column in place.items()
+            label[:-2]: i
+            for label, i in places.items()
             if label.endswith(".0") and NUMBER.fullmatch(label)
         }
-        place = whole | place
-        if TRUTHS.keys() >= place.keys():
-            place = {
-                TRUTHS[label]: output_column for label, output_column in place.items()
-            } | place
+        places = whole | places
+        if TRUTHS.keys() >= places.keys():
+            places = {TRUTHS[label]: i for label, i in places.items()} | places
         other = self.start + len(self.categories) if self.other else -1
         gap = self.code.stop if self.gaps else -1
-        return np.array([*(place.get(label, other) for label in labels), gap])
+        return np.array([*(places.get(label, other) for label in labels), gap])
 
     def seen_in_fit(self, labels: list[str]) -> NDArray | None:
         """Which levels the fit saw; None where nothing tells, as beyond `categories`
@@ -359,9 +332,8 @@ class TextColumn(Encoding):
         label = labels[int(np.argmax(rows > 0))]
         (near,) = get_close_matches(label[:SHOWN], self.categories, 1, cutoff=0.0)
         return (
-            f"{n_unseen:,} of {n_values:,} values are levels that the fit did not "
-            f"see, such as {label[:SHOWN]!r}; "
-            f"the fit saw {near[:SHOWN]!r}"
+            f"{n_unseen:,} of {n_values:,} values are levels that the fit did not see, "
+            f"such as {label[:SHOWN]!r}; the fit saw {near[:SHOWN]!r}"
         )
 
     def write(self, values: Any, out: NDArray, rows: Rows) -> None:
@@ -381,20 +353,15 @@ class TextColumn(Encoding):
         """What the names of the output columns but the mean targets end in."""
         codes = [f"code{i}" for i in range(CODE_WIDTH * self.coded)]
         other, gap = ["other"] * self.other, ["missing"] * self.gaps
-        return [*self.categories, *other, *codes, *gap]
+        return self.categories + other + codes + gap
 
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, of which those of the codes belong together."""
         code = self.code
-        for output_column, j, suffix, _ in super().outputs():
-            yield (
-                output_column,
-                j,
-                suffix,
-                code.start
-                if code.start <= output_column < code.stop
-                else output_column,
-            )
+        for output_column, j, suffix, tied in super().outputs():
+            if code.start <= output_column < code.stop:
+                tied = code.start
+            yield output_column, j, suffix, tied
         means = self.mean_columns
         for i, output_column in enumerate(range(means.start, means.stop)):
             yield output_column, self.index, f"_mean{i}", output_column
@@ -469,8 +436,8 @@ def encodings(
 ) -> tuple[list[Any], int]:
     """Encodings of all columns that have values, and the number of output columns.
 
-    Of some columns the codes, or the `Bounds`, are known; of those left out, by number,
-    only missing values are encoded.
+    Of some columns the codes, or what `bounds_of` returns, are known; of those left
+    out, by number, only missing values are encoded.
     """
     gaps = statistic.missing > 0
     seen = statistic.missing < statistic.rows
@@ -489,17 +456,18 @@ def encodings(
     others: list[Any] = []
     for j in np.flatnonzero(seen & ~number).tolist():
         key, gap = str(j), bool(gaps[j])
+        column: Any
         if key in codes:
-            others.append(CodeColumn(j, 0, codes[key], gap))
+            column = CodeColumn(j, 0, codes[key], gap)
         elif key in left_out:
-            others.append(TextColumn(j, 0, [], False, gap))
+            column = TextColumn(j, 0, [], False, gap)
         elif key in statistic.categories:
             # The heaviest categories, and codes of all others
             counts = statistic.categories[key]
             ranked = sorted(counts, key=lambda name: (-counts[name], name))
             other = len(ranked) > max_categories or key in (statistic.undercounts or {})
             categories = sorted(ranked[:max_categories])
-            others.append(TextColumn(j, 0, categories, other, gap, coded=other))
+            column = TextColumn(j, 0, categories, other, gap, coded=other)
         else:
             o, end = offsets[j : j + 2].tolist()
             varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9
@@ -509,18 +477,32 @@ def encodings(
                 if part not in LINEAR and varies[i]
             ]
             affine = float(shift[o]), float(scale[o]), float(fill[o])
-            others.append(TimeColumn(j, kinds[j], 0, *affine, cycles, gap))
-        width[j] = others[-1].width
+            column = TimeColumn(j, kinds[j], 0, *affine, cycles, gap)
+        others.append(column)
+        width[j] = len(column.suffixes)
     start = np.cumsum(width) - width
     others = [replace(column, start=int(start[column.index])) for column in others]
     index = np.flatnonzero(number)
+    if not len(index):
+        return others, int(width.sum())
+    # Units and limits of columns with outliers do not go by these
+    limits = np.tile([[-np.inf], [np.inf]], len(index))
+    for i, j in enumerate(index.tolist()):
+        if str(j) in bounds:
+            o = offsets[j]
+            limits[0, i], limits[1, i], shift[o], scale[o] = bounds[str(j)]
+            fill[o] = 0.0
     part = offsets[index]
-    gap_at = np.where(gaps, start + 1, -1)[index]
     numbers = NumberColumns(
-        index, shift[part], scale[part], fill[part], start[index], gap_at
+        index,
+        shift[part],
+        scale[part],
+        fill[part],
+        start[index],
+        np.where(gaps, start + 1, -1)[index],
+        limits if bounds else None,
     )
-    numbers = numbers.bounded(bounds) if bounds else numbers
-    return ([numbers] if len(index) else []) + others, int(width.sum())
+    return [numbers, *others], int(width.sum())
 
 
 def _affine(
@@ -547,14 +529,12 @@ def _affine(
 def unique_names(names: list[str]) -> list[str]:
     """`names` with _2, _3, ... after those that repeat an earlier one."""
     taken = set(names)
-    out = []
-    used: set[str] = set()
+    used: dict[str, None] = {}
     for name in names:
         new = name
         k = 2
         while new in used or (new != name and new in taken):
             new = f"{name}_{k}"
             k = k + 1
-        used.add(new)
-        out.append(new)
-    return out
+        used[new] = None
+    return list(used)

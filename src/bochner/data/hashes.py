@@ -24,7 +24,7 @@ MANY_VALUES = 0.1  # of a number of rows, that differ in a quantity
 NAN = np.float64("nan").view(np.uint64)
 
 
-def row_hashes(X: Any) -> NDArray[np.uint64]:
+def row_hashes(X: Any) -> NDArray:
     """Numbers of 64 bits that are equal for equal rows and hardly ever for others,
     shape (n,).
 
@@ -86,9 +86,8 @@ def near_copies(X: Any) -> Indices | None:
     sums = np.zeros(X.shape[0], np.uint64)
     for column, multiplier in zip(columns, _odd_numbers(X.shape[1]), strict=True):
         is_hashed = column.dtype == np.uint64
-        sums += (
-            column if is_hashed else _bits(_rounded(column, row_numbers))
-        ) * multiplier
+        bits = column if is_hashed else _bits(_rounded(column, row_numbers))
+        sums += bits * multiplier
     _, first, group = np.unique(sums, return_index=True, return_inverse=True)
     return None if len(first) == len(sums) else first[group]
 
@@ -103,21 +102,18 @@ def holds_quantities(X: Any) -> bool:
 
     many = MANY_VALUES * len(X)
     columns = table_columns(X)[0]
-    if isinstance(X, np.ndarray):
-        if X.dtype.kind not in "biufmM":
-            columns = [
-                column_values
-                for column_values in map(_as_numbers, columns)
-                if column_values.dtype != np.uint64
-            ]
-        return any(len(np.unique(column)) > many for column in columns)
-    return any(
-        column.n_unique() > many
-        for column in columns
-        if column.dtype.is_numeric()
-        or column.dtype.is_temporal()
-        or (column.dtype == nw.Object and _as_numbers(column).dtype != np.uint64)
-    )
+    if not isinstance(X, np.ndarray):
+        return any(
+            column.n_unique() > many
+            for column in columns
+            if column.dtype.is_numeric()
+            or column.dtype.is_temporal()
+            or (column.dtype == nw.Object and _as_numbers(column).dtype != np.uint64)
+        )
+    if X.dtype.kind not in "biufmM":
+        read = map(_as_numbers, columns)
+        columns = [column for column in read if column.dtype != np.uint64]
+    return any(len(np.unique(column)) > many for column in columns)
 
 
 def _as_numbers(column: Any) -> NDArray:
@@ -146,19 +142,19 @@ def _rounded(values: NDArray, sample_rows: Indices) -> Floats:
     rows; as they are where it is zero.
     """
     values = values.astype(np.float64, copy=False)
-    finite_values = values[sample_rows]
-    finite_values = finite_values[np.isfinite(finite_values)]
-    upper, lower = (
-        np.quantile(finite_values, [0.75, 0.25]) if len(finite_values) else (0.0, 0.0)
-    )
+    sample = values[sample_rows]
+    sample = sample[np.isfinite(sample)]
+    if not len(sample):
+        return values
+    upper, lower = np.quantile(sample, [0.75, 0.25])
     unit = NEAR * (upper - lower)
-    if not (np.isfinite(unit) and unit > np.finfo(np.float64).tiny):
+    if not np.finfo(np.float64).tiny < unit < np.inf:
         return values
     with np.errstate(over="ignore"):
         return np.rint((values - lower) / unit)
 
 
-def uniform(hashes: NDArray[np.uint64], seed: int) -> Floats:
+def uniform(hashes: NDArray, seed: int) -> Floats:
     """Numbers from 0 to 1 that the hashes and a seed decide, as good as random;
     shape (n,).
     """
@@ -166,23 +162,22 @@ def uniform(hashes: NDArray[np.uint64], seed: int) -> Floats:
     return (mixed(hashes ^ salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _odd_numbers(n_columns: int) -> NDArray[np.uint64]:
+def _odd_numbers(n_columns: int) -> NDArray:
     """Factors of the bits of columns in the hash of a row; (n_columns,)."""
     halves = np.random.default_rng(0).integers(1, 2**63, n_columns, dtype=np.uint64)
     return halves * np.uint64(2) + np.uint64(1)
 
 
-def _bits(values: NDArray) -> NDArray[np.uint64]:
+def _bits(values: NDArray) -> NDArray:
     """Numbers as whole ones, zero for zeros of either sign."""
-    bits = np.ascontiguousarray(values.astype(np.float64, copy=False) + 0.0).view(
-        np.uint64
-    )
+    floats_of_values = values.astype(np.float64, copy=False) + 0.0
+    bits = np.ascontiguousarray(floats_of_values).view(np.uint64)
     bits = np.where(np.isnan(values), NAN, bits)
     # Small whole numbers have zeros in their lower half.
     return bits ^ (bits >> np.uint64(32))
 
 
-def _column_bits(column: Any) -> NDArray[np.uint64]:
+def _column_bits(column: Any) -> NDArray:
     """Numbers by their bits, times by their nanoseconds, all else by a hash of the
     text of each different value; objects as those of a column of a frame.
     """
@@ -190,15 +185,11 @@ def _column_bits(column: Any) -> NDArray[np.uint64]:
     import pyarrow as pa
 
     if isinstance(column, np.ndarray):
+        unreadable = pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError
         try:
             array = pa.chunked_array([pa.array(column, from_pandas=True)])
-        except (
-            pa.ArrowException,
-            OverflowError,
-            TypeError,
-            UnicodeEncodeError,
-        ):  # of several kinds, or refused later on
-            return _text_bits(*_texts(column.tolist()))
+        except unreadable:  # of several kinds, or refused later on
+            return _bits_of_objects(column.tolist())
         column = nw.from_native(array, series_only=True)
     if column.dtype in (nw.Date, nw.Datetime):
         column = column.cast(nw.Datetime).dt.timestamp("ns")
@@ -207,10 +198,10 @@ def _column_bits(column: Any) -> NDArray[np.uint64]:
     try:
         return _text_bits(*levels(column.to_arrow()))
     except (pa.ArrowException, OverflowError):  # objects of several kinds
-        return _text_bits(*_texts(column.to_list()))
+        return _bits_of_objects(column.to_list())
 
 
-def _text_bits(values: list, places: Indices) -> NDArray[np.uint64]:
+def _text_bits(values: list, places: Indices) -> NDArray:
     """Hashes of the texts of different values at their places; zero where one is
     missing.
     """
@@ -233,12 +224,11 @@ def _as_floats(column: Any) -> Floats:
     return column.cast(nw.Float64).to_numpy()
 
 
-def _texts(values: list) -> tuple[list, Indices]:
-    """The different texts of objects of several kinds, and their places as of
-    `levels`.
-    """
+def _bits_of_objects(values: list) -> NDArray:
+    """Hashes of the texts of objects of several kinds."""
     texts, places = np.unique([str(value) for value in values], return_inverse=True)
-    return texts.tolist(), np.where([is_missing(value) for value in values], -1, places)
+    gaps = [is_missing(value) for value in values]
+    return _text_bits(texts.tolist(), np.where(gaps, -1, places))
 
 
 def text_digests(texts: Iterable[str], size: int) -> bytes:
@@ -250,7 +240,7 @@ def text_digests(texts: Iterable[str], size: int) -> bytes:
     )
 
 
-def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(numbers: NDArray) -> NDArray:
     """Numbers whose every bit depends on all bits of those given: the finaliser of
     SplitMix64 (Steele et al., 2014).
     """

@@ -21,6 +21,7 @@ knows how little a nearly unique name tells.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Mask
 from bochner.data.hashes import text_digests
 from bochner.data.weights import group_sums
 
@@ -80,9 +81,7 @@ class LevelMeans:
         """Number T of combinations."""
         return self.values.shape[2]
 
-    def of(
-        self, codes: NDArray, labels: Sequence[str], fold: NDArray | int = 0
-    ) -> Floats:
+    def of(self, codes: NDArray, labels: Sequence[str], fold: Any = 0) -> Floats:
         """Means for rows of some categories, -1 being missing, and folds; shape (n,
         T).
         """
@@ -90,15 +89,14 @@ class LevelMeans:
         keys = _keys(used, labels)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         place = np.where(self.keys[place] == keys, place, len(self.keys))
-        means: Floats = self.values[np.minimum(fold, len(self.values) - 1), place[row]]
-        return means
+        return self.values[np.minimum(fold, len(self.values) - 1), place[row]]
 
-    def knows(self, labels: Sequence[str]) -> NDArray[np.bool_]:
+    def knows(self, labels: Sequence[str]) -> Mask:
         """Whether there is a mean of each label, shape (len(labels),)."""
         return np.isin(_keys(np.arange(len(labels)), labels), self.keys)
 
 
-def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray[np.uint64]:
+def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray:
     """Hashes of the categories of ascending codes."""
     texts = [labels[i] for i in codes.tolist() if i >= 0]
     keys = np.frombuffer(text_digests(texts, KEY_BYTES), "<u8").astype(np.uint64)
@@ -108,7 +106,7 @@ def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray[np.uint64]:
 def level_means(
     codes: NDArray,
     labels: Sequence[str],
-    fold: NDArray[np.intp],
+    fold: NDArray,
     y: NDArray,
     weight: NDArray,
     directions: NDArray | None = None,
@@ -137,21 +135,20 @@ def level_means(
         recurring < LEAST_RECURRING * total or y.shape[1] > MOST_OUTPUTS
     ):
         return None
-    weights = np.bincount(fold * L + place, weight, F * L).reshape(F, L)
+    cells = fold * L + place
+    weights = np.bincount(cells, weight, F * L).reshape(F, L)
     elsewhere = (weights.sum(axis=0) - weights)[:, :, np.newaxis]  # in other folds
     y = y - weight @ y / total
     if directions is None:
         directions = _directions(place, y, weight)
     aims = y @ directions
-    cells = fold * L + place
     sums = group_sums(cells, aims, weight, F * L).reshape(F, L, -1)
     n = weights.sum(axis=0)[:, np.newaxis]
     sum_all = sums.sum(axis=0)
     means = sum_all / np.where(n > 0, n, 1.0)
-    within = ((weight @ np.square(aims)) - (n * np.square(means)).sum(axis=0)) / max(
-        total - L, 1.0
-    )
-    between = (n * np.square(means)).sum(axis=0) - (L - 1) * within
+    between = (n * np.square(means)).sum(axis=0)
+    within = ((weight @ np.square(aims)) - between) / max(recurring, 1.0)
+    between -= (L - 1) * within
     between /= total - np.square(n).sum() / total
     varies = between > 0
     if not varies.any():
@@ -167,9 +164,7 @@ def level_means(
     keys = _keys(used, labels)
     order = np.argsort(keys)
     for_others, for_these = (
-        np.concatenate(
-            [values[:, order], np.tile(average, (len(values), 1, 1))], axis=1
-        )
+        np.append(values[:, order], np.tile(average, (len(values), 1, 1)), axis=1)
         for values in (whole, without)
     )
     return (
@@ -178,9 +173,7 @@ def level_means(
     )
 
 
-def levels_differ(
-    codes: NDArray, fold: NDArray[np.intp], y: NDArray, weight: NDArray
-) -> bool:
+def levels_differ(codes: NDArray, fold: NDArray, y: NDArray, weight: NDArray) -> bool:
     """Whether mean targets of levels differ by more than chance.
 
     Each row's target is multiplied by the mean target of the rows of its level in
@@ -200,13 +193,11 @@ def levels_differ(
         In distinct rows.
     """
     counted = (codes >= 0) & (weight > 0)
-    _, place, n_rows = np.unique(
-        codes[counted], return_inverse=True, return_counts=True
-    )
-    place = np.where(n_rows[place] > 1, place, len(n_rows))
-    y, weight = y[counted], weight[counted]
-    if not len(y):
+    if not counted.any():
         return False
+    codes, fold, y, weight = (array[counted] for array in (codes, fold, y, weight))
+    _, place, n_rows = np.unique(codes, return_inverse=True, return_counts=True)
+    place = np.where(n_rows[place] > 1, place, len(n_rows))
     y = y - weight @ y / weight.sum()
     y = y[:, np.square(y).max(axis=0) > 0]
     covariance = y.T @ (weight[:, np.newaxis] * y) / weight.sum()
@@ -214,16 +205,16 @@ def levels_differ(
     n_folds = int(fold.max()) + 1
     size = len(n_rows) + 1
     columns = np.column_stack([weight, np.square(weight), weight[:, np.newaxis] * y])
-    sums = group_sums(fold[counted] * size + place, columns, 1.0, n_folds * size)
+    sums = group_sums(fold * size + place, columns, 1.0, n_folds * size)
     sums = sums.reshape(n_folds, size, -1)
     whole = sums.sum(axis=0)
     # Products of rows in two folds: all of a level without those within each fold
     across = np.square(whole) - np.square(sums).sum(axis=0)
-    own_weight = np.where(whole[:, :1] > 0, whole[:, :1], 1.0)
-    total = float((across[:, 2:] / own_weight / variance).sum())
-    correlations = float((np.square(covariance) / np.outer(variance, variance)).sum())
-    chance = 2 * correlations * float((across[:, 1:2] / np.square(own_weight)).sum())
-    return total > DIFFERENT * np.sqrt(chance) > 0
+    level_weight = np.where(whole[:, :1] > 0, whole[:, :1], 1.0)
+    total = (across[:, 2:] / level_weight / variance).sum()
+    correlations = (np.square(covariance) / np.outer(variance, variance)).sum()
+    chance = 2 * correlations * (across[:, 1:2] / np.square(level_weight)).sum()
+    return bool(total > DIFFERENT * np.sqrt(chance) > 0)
 
 
 def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
@@ -244,24 +235,29 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     counted = (codes >= 0) & (weight > 0)
     _, place = np.unique(codes[counted], return_inverse=True)
     y, weight = y[counted], weight[counted]
-    n = np.bincount(place, weight)
-    total = float(weight.sum())
-    if len(n) < 2 or total <= len(n):
+    n_levels, total = int(place.max(initial=-1)) + 1, float(weight.sum())
+    if n_levels < 2 or total <= n_levels:
         return np.zeros(y.shape[1])
     y = y - weight @ y / total
-    means = group_sums(place, y, weight) / n[:, np.newaxis]
+    n, means = _means(place, y, weight)
     between = n @ np.square(means)
-    within = (weight @ np.square(y) - between) / (total - len(n))
-    between = np.maximum(between - (len(n) - 1) * within, 0.0)
+    within = (weight @ np.square(y) - between) / (total - n_levels)
+    between = np.maximum(between - (n_levels - 1) * within, 0.0)
     return between / (total - np.square(n).sum() / total)
+
+
+def _means(place: NDArray, y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
+    """Weights of levels, (L,), and means of targets over their rows, (L, K)."""
+    n = np.bincount(place, weight)
+    means = group_sums(place, y, weight) / np.where(n > 0, n, 1.0)[:, np.newaxis]
+    return n, means
 
 
 def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     """Combinations of centred targets along which the means of categories vary most,
     means of unit spread; (K, T).
     """
-    n = np.bincount(place, weight)
-    means = group_sums(place, y, weight) / np.where(n > 0, n, 1.0)[:, np.newaxis]
+    n, means = _means(place, y, weight)
     variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
     leading = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])
     leading = leading[::-1][:MOST_DIRECTIONS]
@@ -306,8 +302,7 @@ class OrderTest(NamedTuple):
 
     def plus(self, other: OrderTest) -> OrderTest:
         """The test of the columns of both."""
-        sums: Any = zip(self, other, strict=True)
-        return OrderTest(*(total + more for total, more in sums))
+        return OrderTest(*map(operator.add, self, other))
 
     @property
     def are_codes(self) -> bool:
@@ -346,37 +341,37 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     """
     is_counted = ~np.isnan(values) & (weight > 0)
     used, place = np.unique(values[is_counted], return_inverse=True)
-    L, (y, weight) = len(used), (y[is_counted], weight[is_counted])
-    n = np.bincount(place, weight)
+    L = len(used)
+    y, weight = y[is_counted], weight[is_counted]
     total = float(weight.sum())
     y = y - weight @ y / total
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
         return OrderTest(np.zeros(2), 0.0, 0.0, np.zeros(2, int))
-    means = group_sums(place, y, weight) / n[:, np.newaxis]
+    n, means = _means(place, y, weight)
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / max(total - L, 1.0)
-    ordered = np.max(
-        [
-            [
-                n @ np.square(isotonic_regression(vector, weights=n, increasing=up).x)
-                for vector in means.T
-            ]
-            for up in (True, False)
-        ],
-        axis=0,
-    )
-    degrees = [min(CUBIC, L - 1), min(CUBIC, L - 2)]
-    smooth = [_explained_by_polynomial(used, means, n, degree) for degree in degrees]
     unit = np.maximum(within, NEGLIGIBLE * between)
-    pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
-    unexplained = [
-        float(np.sum((between - np.maximum(ordered, curve)) / unit)) for curve in smooth
+    ordered = [
+        max(
+            n @ np.square(isotonic_regression(vector, weights=n, increasing=up).x)
+            for up in (True, False)
+        )
+        for vector in means.T
     ]
+    degrees = np.array([min(CUBIC, L - 1), min(CUBIC, L - 2)])
+    unexplained = []
+    for degree in degrees.tolist():
+        smooth = _explained_by_polynomial(used, means, n, degree)
+        unexplained.append(((between - np.maximum(ordered, smooth)) / unit).sum())
+    pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
     steps = pairs @ np.square(np.diff(means, axis=0))
-    whole, jumps = (float(np.sum(vector / unit)) for vector in (between, steps))
-    dof = (L - 1 - np.array(degrees)) * y.shape[1]
-    return OrderTest(np.array(unexplained), whole, jumps, dof)
+    return OrderTest(
+        np.array(unexplained),
+        float((between / unit).sum()),
+        float((steps / unit).sum()),
+        (L - 1 - degrees) * y.shape[1],
+    )
 
 
 def _explained_by_polynomial(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,24 +17,6 @@ RANGED_ROWS = 4096  # that tell a range
 # Of a value that stands for a missing one: its least share of the values, how many
 # others differ, and its least distance from them, in their range
 STAND_IN_SHARE, DIFFERENT_OTHERS, APART = 0.01, 20, 0.05
-
-
-class Bounds(NamedTuple):
-    """Least and greatest value that a column has beside its outliers, and its unit
-    without them.
-
-    Attributes
-    ----------
-    low, high : float
-        Values beyond them count as they.
-    shift, scale : float
-        Mean and deviation of the values between them.
-    """
-
-    low: float
-    high: float
-    shift: float
-    scale: float
 
 
 def drawn(rows: Indices, most: int = RANGED_ROWS) -> Indices:
@@ -67,8 +47,7 @@ def stand_in_for_missing(values: NDArray) -> float | None:
         few_others = len(np.unique(others)) < DIFFERENT_OTHERS
         if value % 1 or share < STAND_IN_SHARE or few_others:
             continue
-        extent = others.max() - others.min()
-        distance = np.abs(others - value).min() / extent
+        distance = np.abs(others - value).min() / np.ptp(others)
         is_negative = value < 0 <= others.min()
         digits = f"{abs(value):.0f}"
         has_nines = len(digits) > 1 and set(digits) == {"9"}
@@ -96,8 +75,8 @@ def outer_fences(
     reach : float, default=3.0
     """
     values = values.reshape(len(values), -1)
-    low = np.full(values.shape[1], -np.inf)
     high = np.full(values.shape[1], np.inf)
+    low = -high
     for share in SHARES if len(values) else ():
         # Columns of which a larger share of the values has told nothing
         columns = np.flatnonzero(np.isinf(low))
@@ -132,14 +111,15 @@ def farthest_fences(values: NDArray) -> tuple[Floats, Floats]:
     fences = [
         outer_fences(column[np.isfinite(column)], None, FARTHEST) for column in values.T
     ]
-    low, high = np.array(fences).reshape(-1, 2).T
+    low, high = np.hstack(fences)
     return low, high
 
 
 def bounds_of(
     values: NDArray, weight: NDArray | None, low: float, high: float
-) -> Bounds:
-    """Bounds of a column by its values that lie between two fences.
+) -> tuple[float, float, float, float]:
+    """Least and greatest value that a column has beside its outliers, as which these
+    count, and the mean and deviation of its values between two fences.
 
     Parameters
     ----------
@@ -148,16 +128,12 @@ def bounds_of(
     weight : array of shape (n,) or None
     low, high : float
     """
-    inside = (
-        (values >= low) & (values <= high) & (True if weight is None else weight > 0)
-    )
+    inside = (values >= low) & (values <= high)
+    if weight is not None:
+        inside &= weight > 0
+        weight = weight[inside]
     counted = values[inside]
-    weights = None if weight is None else weight[inside]
-    mean = np.average(counted, weights=weights)
-    variance = np.average(np.square(counted - mean), weights=weights)
-    return Bounds(
-        float(counted.min()),
-        float(counted.max()),
-        float(mean),
-        float(np.sqrt(variance)) or 1.0,
-    )
+    mean = np.average(counted, weights=weight)
+    variance = np.average(np.square(counted - mean), weights=weight)
+    ends = float(counted.min()), float(counted.max())
+    return *ends, float(mean), float(np.sqrt(variance)) or 1.0

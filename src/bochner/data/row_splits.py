@@ -111,7 +111,7 @@ class RowSplits:
             if count >= LIKE_ALL * largest
         ]
 
-    def told_apart(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def told_apart(self, hashes: NDArray) -> NDArray:
         """Hashes of rows that are equal only for rows of one group and the same
         splits.
         """

@@ -5,24 +5,25 @@ shift-invariant kernels make sense.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
+import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import (
     _check_feature_names_in,
+    _check_n_features,
+    _get_feature_names,
     check_is_fitted,
     validate_data,
 )
-from sklearn.utils.validation import _check_n_features as check_n_features
-from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from bochner.data.array_source import rows_of
 from bochner.data.columns import (
@@ -58,7 +59,6 @@ from bochner.data.level_means import (
 from bochner.data.outliers import (
     FARTHEST,
     MOST_OUTLYING,
-    Bounds,
     bounds_of,
     drawn,
     farthest_fences,
@@ -68,7 +68,6 @@ from bochner.data.table_input import (
     are_finite,
     as_one_array,
     as_table_or_matrix,
-    check_frame,
     check_size,
     require_names,
 )
@@ -79,17 +78,8 @@ from bochner.data.table_statistic import (
     warn_of_equal,
 )
 from bochner.data.weights import checked_weight
+from bochner.data.written_values import WRITTEN
 from bochner.notices import listed, warn
-
-__all__ = [
-    "CodeColumn",
-    "NumberColumns",
-    "TableEncoder",
-    "TableStatistic",
-    "TextColumn",
-    "TimeColumn",
-    "check_frame",
-]
 
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
 # Rows a level, of the levels that have columns or of those that have mean targets, with
@@ -100,13 +90,6 @@ ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
 INTERACTING, INTERACTING_CODED = 5, 20
 # Numeric columns, as pictures have more; rows that tell codes from numbers
 MOST_CODED, CODE_ROWS = 100, 20_000
-
-
-# What a fit forgets
-SETTLED = {
-    *("statistic_", "columns_", "n_features_out_"),
-    *("_codes", "_bounds", "_left_out"),
-}
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -203,12 +186,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     statistic_: TableStatistic
     columns_: list[Any]
     n_features_out_: int
-    _fold_seed: int | None = None
-    _fold_of_hash: FoldOfHash | None = None
+    # Folds of rows by hashes of their content, where rows do not tell their own means
+    _fold_of: Callable[[NDArray], NDArray] | None = None
     _codes: dict[str, NDArray] | None = None  # by the number of the column
     # Numbers of columns whose levels are left out
     _left_out: list[str] | None = None
-    # `Bounds` of columns with outliers, by their number
+    # As of `bounds_of`, of columns with outliers, by their number
     _bounds: dict[str, tuple[float, ...]] | None = None
 
     def __init__(
@@ -268,15 +251,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in SETTLED & vars(self).keys():
-            delattr(self, name)
-        return self._update(X, sample_weight, None)
+        for name in ("statistic_", "columns_", "_codes", "_bounds", "_left_out"):
+            self.__dict__.pop(name, None)
+        return self.partial_fit(X, y, sample_weight)
 
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None
     ) -> TableEncoder:
         """Add rows to those already seen; parameters as in `fit`."""
-        return self._update(X, sample_weight, getattr(self, "statistic_", None))
+        if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
+            raise ValueError(
+                "max_categories must be an integer of at least 1, got "
+                f"{self.max_categories!r}"
+            )
+        before = getattr(self, "statistic_", None)
+        X = self._validated(X, reset=before is None)
+        weight = checked_weight(sample_weight, X)
+        if before is None:
+            return self._settle(self._with_written(TableStatistic.of(X, weight)))
+        new = TableStatistic.of(X, weight, kinds=before.expected())
+        return self._settle(before + new)
 
     def forget_categories(self) -> None:
         """Drop the counts of categories, which only `partial_fit` needs; the encoding
@@ -306,36 +300,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
         )
         row_numbers = drawn(counted)
-        values_of_some = np.column_stack(list(self.values_of(X, index, row_numbers)))
-        low, high = farthest_fences(values_of_some)
-        for j, values, *ends in zip(index, values_of_some.T, low, high, strict=True):
-            stand_in = stand_in_for_missing(values)
+        samples = np.hstack([self.values_of(X, j, row_numbers) for j in index])
+        bounds: dict[str, tuple[float, ...]] = {}
+        parts = part_offsets(self.statistic_.kinds)[index]
+        summary = self.statistic_.summary
+        low, high = farthest_fences(samples)
+        for i, j in enumerate(index):
+            stand_in = stand_in_for_missing(samples[:, i])
             if stand_in is None:
                 continue
-            share = float(np.mean(values == stand_in))
+            share = float(np.mean(samples[:, i] == stand_in))
             # Of few values beyond all others it is told below
-            if ends[0] <= stand_in <= ends[1] or share > MOST_OUTLYING:
+            if low[i] <= stand_in <= high[i] or share > MOST_OUTLYING:
                 warn(
                     f"Column {self.statistic_.name(j)!r}: {stand_in:g} in "
                     f"{100 * share:.2g} % of the rows stands apart from all other "
                     "values; if it stands for a missing value, make it NaN."
                 )
-        bounds = dict[str, tuple[float, ...]]()
-        parts = part_offsets(self.statistic_.kinds)[index]
-        summary = self.statistic_.summary
         reaches = (summary.low[parts] < low) | (summary.high[parts] > high)
-        far = np.flatnonzero(reaches).tolist()
-        columns = self.values_of(X, [index[i] for i in far])
-        for i, (values,) in zip(
-            far, (column_values.T for column_values in columns), strict=True
-        ):
+        for i in np.flatnonzero(reaches).tolist():
             j = index[i]
+            values = self.values_of(X, j)[:, 0]
             beyond = (values[counted] < low[i]) | (values[counted] > high[i])
             # More are no outliers, but another part of the column
             if beyond.mean() <= MOST_OUTLYING:
-                column_bounds = bounds_of(values, weight, low[i], high[i])
-                bounds[str(j)] = tuple(column_bounds)
-                _warn_of_outliers(self.statistic_.name(j), values, column_bounds)
+                bounds[str(j)] = bounds_of(values, weight, low[i], high[i])
+                _warn_of_outliers(self.statistic_.name(j), values, *bounds[str(j)][:2])
         return self._but(_bounds=bounds)._settled_again() if bounds else self
 
     def _encodings(self, kind: Any) -> list[Any]:
@@ -390,22 +380,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         row_weights = _in_distinct_rows(
             None if weight is None else weight[row_numbers], hashes
         )
-        numeric = [j for j in numbers[0].index.tolist() if j not in refused]
-        alike = dict[tuple[float, ...], dict[int, OrderTest]]()
-        for j, values in zip(numeric, self.values_of(few, numeric), strict=True):
-            if (used := few_integers(values[:, 0])) is not None:
+        alike: dict[tuple[float, ...], dict[int, OrderTest]] = {}
+        for j in numbers[0].index.tolist():
+            if j in refused:
+                continue
+            values = self.values_of(few, j)[:, 0]
+            if (used := few_integers(values)) is not None:
                 tests = alike.setdefault(tuple(used), {})
-                tests[j] = order_test(values[:, 0], targets, row_weights)
-        chosen = [
-            j
-            for tests in alike.values()
-            if reduce(OrderTest.plus, tests.values()).are_codes
-            for j in tests
-        ]
-        codes = dict[str, NDArray]()
-        for j, values in zip(chosen, self.values_of(X, chosen), strict=True):
-            levels = np.unique(values[~np.isnan(values)])
-            codes |= {str(j): levels} if len(levels) <= MOST_CODES else {}
+                tests[j] = order_test(values, targets, row_weights)
+        codes = {}
+        for tests in alike.values():
+            if not reduce(OrderTest.plus, tests.values()).are_codes:
+                continue
+            for j in tests:
+                values = self.values_of(X, j)
+                levels = np.unique(values[~np.isnan(values)])
+                if len(levels) <= MOST_CODES:
+                    codes[str(j)] = levels
         return self._but(_codes=codes)._settled_again() if codes else self
 
     def _settled_again(self) -> TableEncoder:
@@ -413,13 +404,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         now; the counts of the statistic may be forgotten.
         """
         statistic = self.statistic_
-        texts = {str(column.index): column for column in self._encodings(TextColumn)}
-        categories = {
-            key: dict.fromkeys(text_column.categories, 1.0)
-            for key, text_column in texts.items()
-        }
-        cut = {key: 0.0 for key, column in texts.items() if column.other}
-        self._settle(replace(statistic, categories=categories, undercounts=cut))
+        categories, undercounts = {}, {}
+        for column in self._encodings(TextColumn):
+            categories[str(column.index)] = dict.fromkeys(column.categories, 1.0)
+            if column.other:
+                undercounts[str(column.index)] = 0.0
+        self._settle(replace(statistic, categories=categories, undercounts=undercounts))
         self.statistic_ = statistic
         return self
 
@@ -455,10 +445,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ]
         if not tested:
             return self
-        _, fold, weight = _told_of_rows(X, weight, seed, fold)
-        left_out = list[str]()
-        columns = self.values_of(X, [column.index for column in tested])
-        for column, (codes, _) in zip(tested, columns, strict=True):
+        hashes = row_hashes(X)
+        fold = _folds(hashes, seed) if fold is None else fold
+        weight = _in_distinct_rows(weight, hashes)
+        left_out = []
+        for column in tested:
+            codes, _ = self.values_of(X, column.index)
             enough = INTERACTING_CODED if column.coded else INTERACTING
             are_many = len(np.unique(codes)) * enough > len(codes)
             if are_many and not levels_differ(codes, fold, y, weight):
@@ -477,8 +469,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns : sequence of int or str, int or str, "all" or None
             By number or name.
         """
-        every = range(self.n_features_in_)
-        return columns_of(columns, list(map(self.statistic_.name, every)))
+        names = map(self.statistic_.name, range(self.n_features_in_))
+        return columns_of(columns, [*names])
 
     @property
     def left_out(self) -> list[str]:
@@ -490,7 +482,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Columns of text that are read as dates or numbers, by name, and how they are
         written, such as "date written day/month/year".
         """
-        return self.statistic_.written()
+        kinds = enumerate(self.statistic_.kinds)
+        return {self.statistic_.name(j): kind for j, kind in kinds if WRITTEN in kind}
 
     @property
     def codes(self) -> dict[str, list[float]]:
@@ -513,13 +506,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         }
         lines = [repr(self)]
         for title, kind in kinds.items():
-            numbers = [
-                j for column in self._encodings(kind) for j, _ in column.single()
+            names = [
+                self.statistic_.name(j)
+                for column in self._encodings(kind)
+                for j, _ in column.single()
             ]
-            if numbers:
-                lines.append(
-                    f"{title}: {listed([*map(self.statistic_.name, numbers)])}"
-                )
+            if names:
+                lines.append(f"{title}: {listed(names)}")
         return "\n".join(lines)
 
     @property
@@ -559,40 +552,40 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not any(column.coded for column in self._encodings(TextColumn)):
             return self, self
         again = self.has_level_means
-        is_given = fold is not None
-        hashes, fold, weight = _told_of_rows(X, weight, seed, fold)
-        fold_of_hash = FoldOfHash.of(hashes, fold) if is_given else None
-        column_pairs = dict[int, list[TextColumn]]()
+        hashes = row_hashes(X)
+        fold_of_hash = partial(_folds, seed=seed)
+        if fold is None:
+            fold = fold_of_hash(hashes)
+        else:
+            distinct_hashes, first = np.unique(hashes, return_index=True)
+            fold_of_hash = partial(_folds_among, distinct_hashes, fold[first])
+        weight = _in_distinct_rows(weight, hashes)
         width = self.n_features_out_
-        for column in self._encodings(TextColumn):
-            earlier_means = column.means
-            if earlier_means is None if again else not column.coded:
+        pairs: list[tuple[Any, ...]] = []
+        for column in self.columns_:
+            pair = None
+            if isinstance(column, TextColumn) and (
+                column.means is not None if again else column.coded
+            ):
+                codes, labels = self.values_of(X, column.index)
+                directions = column.means.directions if column.means else None
+                pair = level_means(codes, labels, fold, y, weight, directions)
+            if pair is None:
+                pairs.append((column, column))
                 continue
-            ((codes, labels),) = self.values_of(X, [column.index])
-            directions = None if earlier_means is None else earlier_means.directions
-            pair = level_means(codes, labels, fold, y, weight, directions)
-            if pair is not None:
-                output_column = column.means_at if again else width
-                width += 0 if again else pair[0].n_outputs
-                column_pairs[id(column)] = [
-                    replace(column, means=entry, means_at=output_column)
-                    for entry in pair
-                ]
-        if not column_pairs:
+            first_output = column.means_at if again else width
+            width += 0 if again else pair[0].n_outputs
+            pairs.append(
+                tuple(
+                    replace(column, means=means, means_at=first_output)
+                    for means in pair
+                )
+            )
+        if all(one is other for one, other in pairs):
             return self, self
-        columns = [
-            column_pairs.get(id(entry), [entry, entry]) for entry in self.columns_
-        ]
-        for_others, for_these = map(list, zip(*columns, strict=True))
-        return (
-            self._but(columns_=for_others, n_features_out_=width, _fold_seed=None),
-            self._but(
-                columns_=for_these,
-                n_features_out_=width,
-                _fold_seed=seed,
-                _fold_of_hash=fold_of_hash,
-            ),
-        )
+        for_others, for_these = map(list, zip(*pairs, strict=True))
+        other = self._but(columns_=for_others, n_features_out_=width, _fold_of=None)
+        return other, other._but(columns_=for_these, _fold_of=fold_of_hash)
 
     def level_variances(
         self, X: Any, y: NDArray, weight: NDArray
@@ -609,15 +602,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not self._encodings(TextColumn):
             return {}
         weight = _in_distinct_rows(weight, row_hashes(X))
-        variances_by_column = {
+        variances = {
             str(column.index): level_variances(codes, y, weight)
             for column, _, (codes, _) in self._columns_of(X, TextColumn)
         }
-        return {
-            key: variances
-            for key, variances in variances_by_column.items()
-            if variances.any()
-        }
+        return {key: values for key, values in variances.items() if values.any()}
 
     def unseen_variances(
         self, X: Any, variances: Mapping[str, NDArray]
@@ -633,7 +622,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             As of `level_variances`.
         """
         total: NDArray | float = 0.0
-        columns = self._columns_of(X, TextColumn) if variances else iter(())
+        columns = self._columns_of(X, TextColumn) if variances else ()
         for column, _, (codes, labels) in columns:
             key = str(column.index)
             is_seen = column.seen_in_fit(labels) if key in variances else None
@@ -675,26 +664,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if sp.issparse(X) or not self.columns_:
             return
-        levels = dict[str, str]()
-        gaps = list[str]()
+        levels = {}
+        gaps = []
         numbers = self._matrix(X)
         if numbers is not None and not are_finite(numbers):
             whole = self.columns_[0].index[self.columns_[0].gap_at < 0]
             missed = whole[np.isnan(numbers[:, whole]).any(axis=0)].tolist()
             gaps = list(map(self.statistic_.name, missed))
         for column, name, values in self._columns_of(X) if numbers is None else ():
-            gaps += [name] * (not column.has_as_seen(values))
-            unseen = isinstance(column, TextColumn) and self._unseen(column, *values)
-            if unseen:
+            if not column.has_as_seen(values):
+                gaps.append(name)
+            if isinstance(column, TextColumn) and (
+                unseen := self._unseen(column, *values)
+            ):
                 levels[name] = f"column {name!r}: {unseen}"
         if levels:
             warn("; ".join(levels.values()), subject=f"levels {[*levels]}")
         if gaps:
             which = listed(gaps)
             which = f"Column {which} has" if len(gaps) == 1 else f"Columns {which} have"
-            meaning = "these count as the mean of the column, or as no category"
             warn(
-                f"{which} missing values, and had none in the fit: {meaning}.",
+                f"{which} missing values, and had none in the fit: these count as the "
+                "mean of the column, or as no category.",
                 subject=f"gaps {gaps}",
             )
 
@@ -727,23 +718,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             stored is None
             or stored[0] != (self.statistic_.names if named else None)
             or len(stored[1]) != self.n_features_in_
-            or self._fold_seed is not None
+            or self._fold_of is not None
             or not self.columns_
         ):
             return None
         out = np.zeros((len(X), self.n_features_out_), dtype)
         for column in self.columns_:
-            is_text = isinstance(column, TextColumn)
             values: Any = None
-            if is_text:
-                values = stored_texts(stored[1][column.index])
-            elif isinstance(column, NumberColumns):
+            if isinstance(column, NumberColumns):
                 values = stored_numbers(stored[1], column.index)
-            if (
-                values is None
-                or not column.has_as_seen(values)
-                or (is_text and self._unseen(column, *values))
-            ):
+            elif isinstance(column, TextColumn):
+                values = stored_texts(stored[1][column.index])
+                if values is not None and self._unseen(column, *values):
+                    return None
+            if values is None or not column.has_as_seen(values):
                 return None
             column.write(values, out, Rows(self.statistic_.names))
         return out
@@ -798,22 +786,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     block = block if every else block[:, column.index]
                     column.write(block, out[s : s + step], Rows(names, s))
             return out
-        fold: Any = 0
-        if self._fold_of_hash is not None:
-            fold = self._fold_of_hash(row_hashes(X))
-        elif self._fold_seed is not None:
-            fold = _folds(row_hashes(X), self._fold_seed)
+        fold = 0 if self._fold_of is None else self._fold_of(row_hashes(X))
         for column, _, values in self._columns_of(X):
             column.write(values, out, Rows(names, fold=fold))
         return out
 
     def _matrix(self, X: Any) -> NDArray | None:
         """The rows as one array where all encoded columns are numbers, and they are."""
-        if len(self._encodings(NumberColumns)) < len(self.columns_):
-            return None
-        X = as_one_array(X)
-        are_numbers = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
-        return X if are_numbers else None
+        has_others = len(self._encodings(NumberColumns)) < len(self.columns_)
+        return None if has_others else as_one_array(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Names of the output columns, unique.
@@ -858,34 +839,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Input column of each output column, int array of shape (n_features_out_,)."""
         return np.array([j for _, j, *_ in self._outputs()], np.int64)
 
-    def _update(
-        self, X: Any, sample_weight: Any, before: TableStatistic | None
-    ) -> TableEncoder:
-        if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
-            raise ValueError(
-                "max_categories must be an integer of at least 1, got "
-                f"{self.max_categories!r}"
-            )
-        X = self._validated(X, reset=before is None)
-        weight = checked_weight(sample_weight, X)
-        if before is None:
-            return self._settle(self._with_written(TableStatistic.of(X, weight)))
-        new = TableStatistic.of(X, weight, kinds=before.expected())
-        return self._settle(before + new)
-
     def _with_written(self, statistic: TableStatistic) -> TableStatistic:
         """The statistic of the first rows, whose columns of text with dates and numbers
         are read as such; a warning says so.
         """
-        every = range(len(statistic.kinds))
-        as_text = columns_of(self.text_features, [*map(statistic.name, every)])
-        statistic, sentences = statistic.with_written(as_text, self.day_first)
-        for sentence in sentences:
-            warn(sentence)
-        return statistic
+        names = [*map(statistic.name, range(len(statistic.kinds)))]
+        as_text = columns_of(self.text_features, names)
+        return statistic.with_written(as_text, self.day_first)
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
-        columns, self.n_features_out_ = encodings(
+        self.columns_, self.n_features_out_ = encodings(
             statistic,
             self.with_std,
             self.max_categories,
@@ -893,13 +856,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self._left_out or (),
             self._bounds or {},
         )
-        self.columns_ = columns
-        earlier_names = (
-            self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
-        )
-        warn_of_equal(
-            [name for name in statistic.equal_integers() if name not in earlier_names]
-        )
+        equal = statistic.equal_integers()
+        if hasattr(self, "statistic_"):
+            earlier = self.statistic_.equal_integers()
+            equal = [name for name in equal if name not in earlier]
+        warn_of_equal(equal)
         self.statistic_ = statistic
         return self
 
@@ -911,38 +872,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if getattr(getattr(X, "dtype", None), "kind", "") == "c":
             raise ValueError("Complex data not supported")
         check_size(X.shape)
-        if warns or (get_feature_names(X) is None) != hasattr(
-            self, "feature_names_in_"
-        ):
+        is_named = _get_feature_names(X) is not None
+        if warns or is_named == hasattr(self, "feature_names_in_"):
             validate_data(self, X, reset=reset, skip_check_array=True)
         else:
-            check_n_features(self, X, reset=reset)
+            _check_n_features(self, X, reset=reset)
         if not reset:
             require_names(self.statistic_.names, X)
         return X
 
-    def values_of(
-        self, X: Any, columns: Sequence[int], rows: Any = slice(None)
-    ) -> Iterator[Any]:
-        """Yield the values of some columns, of which the statistic knows the kind.
+    def values_of(self, X: Any, j: int, rows: Any = slice(None)) -> Any:
+        """Values of a column, of which the statistic knows the kind.
 
         Parameters
         ----------
         X : data frame or array of shape (n, p)
-        columns : sequence of int
-            Their numbers.
+        j : int
+            Its number.
         rows : slice or int array, optional
             Some of the rows; by default all.
 
-        Yields
-        ------
+        Returns
+        -------
         array of shape (n, k), or a pair of codes of shape (n,) and their labels
             Numbers and times; or text.
         """
-        series = table_columns(X)[0]
-        for j in columns:
-            name, kind = self.statistic_.name(j), self.statistic_.kinds[j]
-            yield read_column(series[j][rows], name, kind)[1]
+        table = X if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)
+        name, kind = self.statistic_.name(j), self.statistic_.kinds[j]
+        return read_column(table[:, j][rows], name, kind)[1]
 
     def _columns_of(
         self, X: Any, kind: Any = Encoding
@@ -968,21 +925,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _warn_of_outliers(name: str, values: NDArray, bounds: Bounds) -> None:
+def _warn_of_outliers(name: str, values: NDArray, low: float, high: float) -> None:
     """Say which values lie so far beyond the others of a column that they count as
     the last of those others.
     """
-    beyond = np.flatnonzero((values < bounds.low) | (values > bounds.high))
+    beyond = np.flatnonzero((values < low) | (values > high))
     if not len(beyond):
         return  # in rows of a larger table that are not at hand
     row = int(beyond[0])
     more = f" and {len(beyond) - 1:,} more" if len(beyond) > 1 else ""
     warn(
         f"column {name!r}, row {row}{more}: {values[row]:g} lies more than "
-        f"{FARTHEST:,.0f} times the spread of the "
-        f"other values beyond them. They are from {bounds.low:g} to {bounds.high:g}, "
-        "and it counts as the nearest of "
-        "these; if it stands for a missing value, make it NaN."
+        f"{FARTHEST:,.0f} times the spread of the other values beyond them. They are "
+        f"from {low:g} to {high:g}, and it counts as the nearest of these; if it "
+        "stands for a missing value, make it NaN."
     )
 
 
@@ -992,35 +948,9 @@ def _in_distinct_rows(weight: NDArray | None, hashes: NDArray) -> NDArray:
     return weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
 
 
-def _told_of_rows(
-    X: Any, weight: NDArray | None, seed: int, fold: NDArray | None
-) -> tuple[NDArray, NDArray, NDArray]:
-    """Hashes of the content of rows, their folds, which this decides unless they are
-    given, and their weights as of `_in_distinct_rows`.
-    """
-    hashes = row_hashes(X)
-    fold = _folds(hashes, seed) if fold is None else fold
-    return hashes, fold, _in_distinct_rows(weight, hashes)
-
-
-class FoldOfHash(NamedTuple):
-    """The folds of rows by hashes of their content, ascending; of equal rows the first
-    one's.
-    """
-
-    hashes: NDArray
-    folds: NDArray
-
-    @classmethod
-    def of(cls, hashes: NDArray, fold: NDArray) -> FoldOfHash:
-        """Those of rows."""
-        distinct_hashes, first = np.unique(hashes, return_index=True)
-        return cls(distinct_hashes, fold[first])
-
-    def __call__(self, hashes: NDArray) -> NDArray:
-        """The folds of rows that are among those known."""
-        place = np.searchsorted(self.hashes, hashes)
-        return self.folds[np.minimum(place, len(self.folds) - 1)]
+def _folds_among(given: NDArray, folds: NDArray, hashes: NDArray) -> NDArray:
+    """Folds of rows that are among given ones, by the hashes of these, ascending."""
+    return folds[np.minimum(np.searchsorted(given, hashes), len(folds) - 1)]
 
 
 def _folds(hashes: NDArray, seed: int) -> NDArray:

@@ -70,12 +70,8 @@ def frame_names(X: Any) -> list[str] | None:
     """
     if not is_frame(X):
         return None
-    return list(
-        map(
-            str,
-            X.column_names if type(X).__module__.startswith("pyarrow.") else X.columns,
-        )
-    )
+    is_arrow = type(X).__module__.startswith("pyarrow.")
+    return list(map(str, X.column_names if is_arrow else X.columns))
 
 
 def require_names(fitted: Sequence[str] | None, X: Any) -> None:
@@ -95,16 +91,14 @@ def require_names(fitted: Sequence[str] | None, X: Any) -> None:
     if given is None:
         return
     numbered = [str(j) for j in range(len(given))]
-    expected_names = numbered if fitted is None else list(fitted)
-    if given == expected_names or (
-        numbered in (given, expected_names) and set(given) != set(expected_names)
-    ):
-        return
-    raise ValueError(
-        "The columns must be those of the fit, in their order: these are "
-        f"{listed(expected_names)}, got {listed(given)}; "
-        "order them by X[columns], or give an array."
-    )
+    expected = numbered if fitted is None else list(fitted)
+    is_array = numbered in (given, expected) and set(given) != set(expected)
+    if given != expected and not is_array:
+        raise ValueError(
+            "The columns must be those of the fit, in their order: these are "
+            f"{listed(expected)}, got {listed(given)}; order them by X[columns], or "
+            "give an array."
+        )
 
 
 def check_size(shape: tuple[int, ...]) -> None:
@@ -125,25 +119,23 @@ def require_width(n_columns: int, what: str = "A table of", cure: str = FEWER) -
         require_memory(COLUMN_BYTES * n_columns, f"{what} {n_columns:,} columns", cure)
 
 
-def as_one_array(X: Any) -> Any:
-    """Return a frame of numbers and booleans as one array, to be encoded all at
-    once; X otherwise.
+def as_one_array(X: Any) -> NDArray | None:
+    """Return numbers and booleans of an array or frame as one array, to be encoded all
+    at once; None where there is anything else.
     """
     if not is_frame(X):
-        return X
+        return X if X.dtype.kind in "biuf" else None
     frame = nw.from_native(X, eager_only=True)
-    schema = frame.schema
-    truths = [name for name, dtype in schema.items() if dtype == nw.Boolean]
-    are_numbers = (
-        dtype == nw.Boolean or (dtype.is_numeric() and dtype not in WIDE_TYPES)
-        for dtype in schema.values()
-    )
-    if not all(are_numbers):
-        return X
+    truths = []
+    for name, dtype in frame.schema.items():
+        if dtype == nw.Boolean:
+            truths.append(name)
+        elif not dtype.is_numeric() or dtype in WIDE_TYPES:
+            return None
     if truths:
         frame = frame.with_columns(nw.col(truths).cast(nw.Float32))
     array = frame.to_numpy()
-    return array if array.dtype.kind in "iuf" else X
+    return array if array.dtype.kind in "iuf" else None
 
 
 def as_array(X: Any) -> np.ndarray:
@@ -176,25 +168,19 @@ def as_array(X: Any) -> np.ndarray:
             raise TypeError(f"{kind} is no table: {FRAME}")
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
-            "either using "
-            "array.reshape(-1, 1) if your data has a single feature or "
-            "array.reshape(1, -1) if it contains a "
-            "single sample."
+            "either using array.reshape(-1, 1) if your data has a single feature or "
+            "array.reshape(1, -1) if it contains a single sample."
         )
     return as_numbers(array) if array.dtype == object else array
 
 
 def as_numbers(array: np.ndarray) -> np.ndarray:
     """Objects that are real numbers, or missing, as numbers; others as they are."""
-    examples = {type(value): value for value in array.flat}.values()
-    if not all(
-        is_missing(value) or isinstance(value, Real | Decimal | np.bool_)
-        for value in examples
-    ):
-        return array
+    for value in {type(value): value for value in array.flat}.values():
+        if not (is_missing(value) or isinstance(value, Real | Decimal | np.bool_)):
+            return array
     gaps = np.fromiter(map(is_missing, array.flat), bool, array.size)
-    numbers = np.where(gaps.reshape(array.shape), np.nan, array)
-    return numbers.astype(np.float64)
+    return np.where(gaps.reshape(array.shape), np.nan, array).astype(np.float64)
 
 
 def as_table_or_matrix(X: Any) -> Any:
@@ -286,10 +272,9 @@ def refuse_text(X: Any) -> None:
     if kind in {*"USTMm"}:
         what = "dates" if kind in "Mm" else "text"
         raise ValueError(
-            f"X is an array of {what}; pass a data frame, whose columns of {what} "
-            "are encoded, or where another "
-            "estimator makes arrays of frames, encode them before it: "
-            "make_pipeline(TableEncoder(), ...)."
+            f"X is an array of {what}; pass a data frame, whose columns of {what} are "
+            "encoded, or where another estimator makes arrays of frames, encode them "
+            "before it: make_pipeline(TableEncoder(), ...)."
         )
 
 

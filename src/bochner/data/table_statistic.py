@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from operator import add
+from operator import add, iadd
 from typing import Any
 
 import narwhals as nw
@@ -24,13 +24,14 @@ from bochner.data.columns import (
     as_written,
     base_kind,
     column_name,
+    infinity,
     missing,
     read_column,
     refuse_infinite,
     table_columns,
 )
 from bochner.data.table_input import require_width
-from bochner.data.written_values import WRITTEN, written_kind
+from bochner.data.written_values import written_kind
 from bochner.notices import listed, warn
 
 LARGE = 2.0**49
@@ -45,13 +46,11 @@ Extremes = dict[str, tuple[int, int]]
 def is_constant(low: Any, high: Any) -> Any:
     """Whether the extremes of a variable are equal but for rounding."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return ~(
-            high - low
-            > 4 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
-        )
+        size = np.maximum(np.abs(low), np.abs(high))
+        return ~(high - low > 4 * np.finfo(np.float64).eps * size)
 
 
-def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
+def floats_of_targets(y: NDArray) -> NDArray:
     """Targets in double precision; a warning where they are different integers that
     count as constant there.
     """
@@ -66,12 +65,12 @@ def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
 def warn_of_equal(names: Sequence[str]) -> None:
     """Warn of columns of different integers that count as constant."""
     if names:
-        one = len(names) == 1
-        subject = f"Column{'' if one else 's'} {listed(names)}"
-        verb = "counts as constant: its" if one else "count as constant: their"
+        subject, verb = "Columns", "count as constant: their"
+        if len(names) == 1:
+            subject, verb = "Column", "counts as constant: its"
         warn(
-            f"{subject} {verb} {WHY}; subtract the least of them, or give the column "
-            "as text."
+            f"{subject} {listed(names)} {verb} {WHY}; subtract the least of them, or "
+            "give the column as text."
         )
 
 
@@ -87,10 +86,7 @@ def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], flo
     weights = np.fromiter(counts.values(), np.float64, len(counts))
     place = len(weights) - most - 1
     lost = float(np.partition(weights, place)[place])
-    reduced_counts = {
-        key: weight - lost for key, weight in counts.items() if weight > lost
-    }
-    return reduced_counts, lost
+    return {key: weight - lost for key, weight in counts.items() if weight > lost}, lost
 
 
 BLOCK_ENTRIES = 1 << 17
@@ -183,10 +179,8 @@ class Summary:
             rest = np.maximum(full - np.bincount(column, entry_weight, q), 0.0)
             squares = squares.astype(np.float64) + rest * mean**2
         zeros = np.bincount(column, minlength=q) < n
-        low = np.where(zeros, 0.0, np.inf)
-        high = np.where(zeros, 0.0, -np.inf)
-        np.minimum.at(low, column, data)
-        np.maximum.at(high, column, data)
+        ends = X.min(axis=0), X.max(axis=0)
+        low, high = (end.toarray().ravel().astype(np.float64) for end in ends)
         between = (data > low[column]) & (data < high[column])
         many = np.bincount(column[between], minlength=q) > 0
         many |= zeros & (low < 0.0) & (high > 0.0)
@@ -334,26 +328,18 @@ class TableStatistic:
         weight = np.asarray(weight, np.float64)
         if sp.issparse(X):
             return _of_sparse(X, weight)
-        if (
-            isinstance(X, np.ndarray)
-            and X.dtype.kind in "biuf"
-            and "mixed" not in (kinds or ())
-        ):
-            step = max(1, BLOCK_ENTRIES // X.shape[1])
-            blocks = (
-                _of_numbers(
-                    X[start : start + step], weight[start : start + step], start
-                )
-                for start in range(0, max(len(X), 1), step)
-            )
-            return reduce(add, blocks)
-        return _of_columns(X, weight, kinds)
+        is_matrix = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+        if not is_matrix or (kinds and "mixed" in kinds):
+            return _of_columns(X, weight, kinds)
+        step = max(1, BLOCK_ENTRIES // X.shape[1])
+        starts = range(0, max(len(X), 1), step)
+        return reduce(
+            add, (_of_numbers(X[a : a + step], weight[a : a + step], a) for a in starts)
+        )
 
     def __add__(self, other: TableStatistic) -> TableStatistic:
         categories = {j: dict(counts) for j, counts in self.categories.items()}
-        total = replace(self, categories=categories)
-        total += other
-        return total
+        return iadd(replace(self, categories=categories), other)
 
     def __iadd__(self, other: TableStatistic) -> TableStatistic:
         if len(self.kinds) != len(other.kinds) or self.sparse != other.sparse:
@@ -371,12 +357,12 @@ class TableStatistic:
         self.summary = a.summary + b.summary
         self.integers = dict(a.integers or {})
         for j, ends in (b.integers or {}).items():
-            low, high = zip(ends, self.integers.get(j, ends), strict=True)
-            self.integers[j] = (min(low), max(high))
+            both = ends + self.integers.get(j, ends)
+            self.integers[j] = min(both), max(both)
         for j, lost in (other.undercounts or {}).items():
             self._lose(j, lost)
-        declared = {*(self.declared or ()), *(other.declared or ())}
-        self.declared = sorted(declared) or None
+        declared = (self.declared or []) + (other.declared or [])
+        self.declared = sorted(set(declared)) or None
         for j, weights in b.categories.items():
             counts = self.categories.setdefault(j, {})
             for category, weight in weights.items():
@@ -400,9 +386,9 @@ class TableStatistic:
 
     def with_written(
         self, as_text: Collection[int], day_first: bool | None
-    ) -> tuple[TableStatistic, list[str]]:
-        """A statistic whose columns of text that hold dates or numbers are such; and
-        sentences that say so.
+    ) -> TableStatistic:
+        """A statistic whose columns of text that hold dates or numbers are such; a
+        warning says so.
 
         Parameters
         ----------
@@ -412,58 +398,45 @@ class TableStatistic:
             As of `written_kind`.
         """
         stay = {*map(str, as_text), *(self.declared or ())}
-        written = {
-            j: written_kind(counts, self.name(int(j)), day_first)
-            for j, counts in self.categories.items()
-            if j not in stay
-        }
-        sentences = [one.sentence for one in written.values() if one.note]
-        read = {j: one for j, one in written.items() if one.kind != "text"}
-        if not read:
-            return self, sentences
         kinds = list(self.kinds)
         gaps = self.missing.copy()
-        parts = self._parts()
-        for key, one in read.items():
+        read: dict[int, Summary] = {}
+        categories = dict(self.categories)
+        undercounts = dict(self.undercounts or {})
+        for key, counts in self.categories.items():
+            if key in stay:
+                continue
             j = int(key)
-            counts = self.categories[key]
+            written = written_kind(counts, self.name(j), day_first)
+            if written.note:
+                warn(written.note)
+            if written.kind == "text":
+                continue
             weights = np.fromiter(counts.values(), np.float64, len(counts))
-            values = as_written(np.arange(len(counts)), list(counts), one.kind)
-            parts[j] = Summary.of(values, weights)
+            values = as_written(np.arange(len(counts)), list(counts), written.kind)
+            read[j] = Summary.of(values, weights)
             # Rows without a value, of which only the weights are known
-            lost = sum(counts[value] for value in one.others) / weights.sum()
+            lost = sum(counts[value] for value in written.others) / weights.sum()
             gaps[j] += int(np.ceil(lost * (self.rows - gaps[j])))
-            kinds[j] = one.kind
-        categories = {
-            j: column_counts
-            for j, column_counts in self.categories.items()
-            if j not in read
-        }
-        cut = {
-            j: column_counts
-            for j, column_counts in (self.undercounts or {}).items()
-            if j not in read
-        }
-        statistic = replace(
+            kinds[j] = written.kind
+            del categories[key]
+            undercounts.pop(key, None)
+        if not read:
+            return self
+        parts = [read.get(j, part) for j, part in enumerate(self._parts())]
+        return replace(
             self,
             kinds=kinds,
             missing=gaps,
             summary=_stack(parts),
             categories=categories,
-            undercounts=cut or None,
+            undercounts=undercounts or None,
         )
-        return statistic, sentences
 
     def _parts(self) -> list[Summary]:
         """Summary of the parts of each column."""
         offsets = part_offsets(self.kinds).tolist()
         return [self.summary.take(slice(*ends)) for ends in pairwise(offsets)]
-
-    def written(self) -> dict[str, str]:
-        """Kinds of the columns of text that hold dates or numbers, by name."""
-        return {
-            self.name(j): kind for j, kind in enumerate(self.kinds) if WRITTEN in kind
-        }
 
     def name(self, j: int) -> str:
         """Name of a column."""
@@ -524,22 +497,18 @@ def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     if np.isnan(X.data).any():
         raise ValueError("Input X contains NaN, which sparse input may not")
     for entry in np.flatnonzero(np.isinf(X.data))[:1].tolist():
-        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
-        name = column_name(None, X.indices[entry])
-        raise ValueError(
-            f"Input X contains infinity: column {name!r}, row {row}; drop or clip "
-            "such values"
-        )
-    if not (weight > 0).all():
-        X = X[weight > 0]
-        weight = weight[weight > 0]
+        row, j = (int(indices[entry]) for indices in X.tocoo().coords)
+        raise infinity(f"x{j}", row)
+    counted = weight > 0
+    if not counted.all():
+        X, weight = X[counted], weight[counted]
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     n, p = X.shape
     kinds = ["number"] * p
     summary = Summary.of_sparse(X, weight)
-    integers = _integers(lambda j: X.data[X.indices == j], kinds, summary, None)
+    integers = _integers(lambda j: X.data[X.indices == j], kinds, summary, slice(None))
     return TableStatistic(
         n, kinds, None, True, np.zeros(p, np.int64), summary, {}, integers=integers
     )
@@ -549,13 +518,13 @@ def _of_numbers(X: NDArray, weight: NDArray, start: int) -> TableStatistic:
     """Statistic of an array of numbers whose first row is row `start` of the table."""
     values = X.astype(np.float64, order="C")
     refuse_infinite(values, None, start)
-    keep = None if (weight > 0).all() else weight > 0
-    if keep is not None:
-        values, weight = values[keep], weight[keep]
+    counted = weight > 0
+    if not counted.all():
+        values, weight = values[counted], weight[counted]
     gaps = np.isnan(values).sum(axis=0)
     kinds = ["number"] * X.shape[1]
     summary = Summary.of(values, weight)
-    integers = _integers(lambda j: X[:, j], kinds, summary, keep)
+    integers = _integers(lambda j: X[:, j], kinds, summary, counted)
     return TableStatistic(
         len(values), kinds, None, False, gaps, summary, {}, integers=integers
     )
@@ -566,14 +535,17 @@ def _of_columns(
 ) -> TableStatistic:
     """Statistic of a table whose columns differ in kind."""
     columns, names = table_columns(X)
-    counted = None if (weight > 0).all() else weight > 0
-    keep = slice(None) if counted is None else counted
+    counted = weight > 0
+    keep = slice(None) if counted.all() else counted
     weight = weight[keep]
     column_kinds = []
     gaps = []
     parts = [Summary.empty(0)]
     categories: dict[str, dict[str, float]] = {}
+    declared = []
     for j, column in enumerate(columns):
+        if isinstance(column, nw.Series) and column.dtype in (nw.Categorical, nw.Enum):
+            declared.append(str(j))
         expected = kinds[j] if kinds else None
         kind, values = read_column(column, column_name(names, j), expected)
         gap = missing(values)[keep]
@@ -588,11 +560,6 @@ def _of_columns(
         counts = categories[str(j)] = {}
         for i in np.flatnonzero(seen).tolist():
             counts[labels[i]] = counts.get(labels[i], 0.0) + totals[i]
-    declared = [
-        str(j)
-        for j, column in enumerate(columns)
-        if isinstance(column, nw.Series) and column.dtype in (nw.Categorical, nw.Enum)
-    ]
     summary = _stack(parts)
     integers = _integers(columns.__getitem__, column_kinds, summary, counted)
     return TableStatistic(
@@ -609,9 +576,9 @@ def _of_columns(
 
 
 def _integers(
-    column: Callable[[int], Any], kinds: list[str], summary: Summary, keep: Any
+    column: Callable[[int], Any], kinds: list[str], summary: Summary, counted: Any
 ) -> Extremes:
-    """Extremes of the columns of large integers."""
+    """Extremes of the columns of large integers, of the rows that count."""
     size = np.maximum(np.abs(summary.low), np.abs(summary.high))
     offsets = part_offsets(kinds)
     large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
@@ -621,8 +588,7 @@ def _integers(
         is_series = isinstance(values, nw.Series)
         whole = values.dtype.is_integer() if is_series else values.dtype.kind in "iu"
         if base_kind(kinds[j]) == "number" and whole:
-            if keep is not None:
-                values = values.filter(keep.tolist()) if is_series else values[keep]
+            values = values.filter(counted.tolist()) if is_series else values[counted]
             extremes[str(j)] = int(values.min()), int(values.max())
     return extremes
 

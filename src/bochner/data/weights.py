@@ -83,7 +83,7 @@ def group_sums(group: NDArray, y: NDArray, weight: Any, size: int = 0) -> Floats
 
 def draw_rows(
     weights: NDArray, size: int, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], Floats | None]:
+) -> tuple[NDArray, Floats | None]:
     """Draw rows without replacement, each with a probability in proportion to its
     weight, at most 1.
 

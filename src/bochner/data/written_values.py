@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -105,17 +106,13 @@ class Written:
     others : list of str
         Values that are none of that kind, and count as missing.
     note : str
-        What was done or what to do, for people; empty where there is nothing to say.
+        What was done or what to do, a sentence for people; empty where there is nothing
+        to say.
     """
 
     kind: str = "text"
     others: Sequence[str] = ()
     note: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """The note as a sentence; empty where there is none."""
-        return f"{self.note[0].upper()}{self.note[1:]}." if self.note else ""
 
 
 def written_kind(
@@ -144,15 +141,15 @@ def written_kind(
     ]
     if fitting and _may_begin_with_years(present):
         cure = "years of four digits make them dates"
-        return Written(note=f"column {name!r}: may be dates; {cure}")
+        return Written(note=f"Column {name!r}: may be dates; {cure}.")
     if fitting:
         return _as_dates(present, missing, fitting, name, day_first)
-    if all(_seconds_of_day(value) >= 0 for value in present):
-        # Before noon, and without am or pm, they may as well be laps or ratios
-        has_halves = "m" in present[0].lower()
-        if has_halves or max(map(_seconds_of_day, present)) >= NOON:
-            kind = f"time{WRITTEN}hour:minute"
-            return Written(kind, missing, f"column {name!r}: read as times of day")
+    # Before noon, and without am or pm, they may as well be laps or ratios
+    if all(_seconds_of_day(value) >= 0 for value in present) and (
+        "m" in present[0].lower() or max(map(_seconds_of_day, present)) >= NOON
+    ):
+        kind = f"time{WRITTEN}hour:minute"
+        return Written(kind, missing, f"Column {name!r}: read as times of day.")
     return _as_numbers(counts, present, missing, name) or Written(
         note=_almost_dates(counts, present, name)
     )
@@ -176,31 +173,29 @@ def _as_dates(
     if len(fitting) > 1:
         fitting = [order for order in fitting if _is_sorted(present, order)]
     if len(fitting) != 1:
-        cure = (
-            "day_first=True or False (--dates day-first or month-first in the command) "
-            "reads them as dates"
-        )
         return Written(
-            note=f"column {name!r}: may be dates with days or months first; {cure}"
+            note=f"Column {name!r}: may be dates with days or months first; "
+            "day_first=True or False (--dates day-first or month-first in the command) "
+            "reads them as dates."
         )
     (order,) = fitting
     has_time = any(_moment(value).seconds is not None for value in present)
     kind = f"{'datetime' if has_time else 'date'}{WRITTEN}{order}"
-    return Written(kind, missing, f"column {name!r}: dates read as {order}")
+    return Written(kind, missing, f"Column {name!r}: dates read as {order}.")
 
 
 def _as_numbers(
     counts: Mapping[str, float],
-    present: Sequence[str],
-    missing: Sequence[str],
+    present: list[str],
+    missing: list[str],
     name: str,
 ) -> Written | None:
     """Numbers of one unit with one decimal mark; None where too few values are such
     numbers, or where they look like identifiers.
     """
     # 1) The first values tell soon that a column of other text has no numbers
-    head = [NUMBER.fullmatch(_tidy(value)) for value in present[:LOOKED_AT]]
-    matches = [match for match in head if match is not None]
+    head = present[:LOOKED_AT]
+    matches = [match for value in head if (match := NUMBER.fullmatch(_tidy(value)))]
     units = Counter(map(_unit, matches))
     unit = next((unit for unit, _ in units.most_common() if unit), "")
     # A unit in letters stands beside most of the numbers
@@ -229,13 +224,13 @@ def _as_numbers(
         return None
     if any(abs(number) >= LARGEST_WHOLE for number in numbers.values()):
         return None
-    words = [*odd, *(value for value in missing if value.strip())]
-    if all(PLAIN.fullmatch(_tidy(value)) for value in numbers) and not words:
+    has_words = odd or any(value.strip() for value in missing)
+    if not has_words and all(PLAIN.fullmatch(_tidy(value)) for value in numbers):
         return None
     # 4) What was done, and what is doubtful
     kind = f"number{WRITTEN}{'1,5' if decimal == ',' else '1.5'}"
     kind = f"{kind} {unit}" if unit else kind
-    note = f"column {name!r}: read as numbers" + (f" of unit {unit}" if unit else "")
+    note = f"Column {name!r}: read as numbers" + (f" of unit {unit}" if unit else "")
     by_other_mark = read["," if decimal == "." else "."]
     doubtful = [
         value
@@ -244,12 +239,12 @@ def _as_numbers(
     ]
     if doubtful and len(by_other_mark) == len(numbers):
         note += f", {doubtful[0]!r} as {numbers[doubtful[0]]:g}"
-    lost = sorted([*odd, *missing], key=lambda value: -counts[value])
+    lost = sorted(odd + missing, key=lambda value: -counts[value])
     if lost:
         n_lost = sum(counts[value] for value in lost)
         shown = ", ".join(map(repr, lost[:3])) + (", ..." if len(lost) > 3 else "")
         note += f"; {n_lost:,.0f} of its values are none and count as missing: {shown}"
-    return Written(kind, [*odd, *missing], note)
+    return Written(kind, odd + missing, f"{note}.")
 
 
 def _almost_dates(
@@ -259,7 +254,7 @@ def _almost_dates(
     text of the others; else empty.
     """
     head = present[:LOOKED_AT]
-    n_dates = len([*filter(ISO.fullmatch, head)])
+    n_dates = sum(ISO.fullmatch(value) is not None for value in head)
     if n_dates < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
         return ""
     odd = [value for value in present if not ISO.fullmatch(value)]
@@ -269,8 +264,8 @@ def _almost_dates(
     if not 0 < n_odd <= (1 - LEAST_NUMBERS) * n_values:
         return ""
     return (
-        f"column {name!r}: text because of {n_odd:,.0f} of {n_values:,.0f} values, "
-        f"first {odd[0]!r}; write dates there, or nothing"
+        f"Column {name!r}: text because of {n_odd:,.0f} of {n_values:,.0f} values, "
+        f"first {odd[0]!r}; write dates there, or nothing."
     )
 
 
@@ -285,13 +280,11 @@ def _may_begin_with_years(values: Sequence[str]) -> bool:
     of months.
     """
     dates = [_moment(value).fields for value in values]
-    if not all(
-        len(date) == 3 and len(date[0]) == len(date[2]) == 2 and date[1].isdigit()
-        for date in dates
-    ):
+    if any(len(date) != 3 for date in dates):
         return False
-    first, _, last = map(set, zip(*dates, strict=True))
-    return len(first) < len(last) and first != {"01"}
+    first, middle, last = map(set, zip(*dates, strict=True))
+    are_short = {*map(len, first | last)} == {2} and all(map(str.isdigit, middle))
+    return are_short and len(first) < len(last) and first != {"01"}
 
 
 def _unit(match: re.Match[str]) -> str:
@@ -332,7 +325,7 @@ def _is_sorted(values: Sequence[str], order: str) -> bool:
     moments: Any = [date_written(value, order) for value in values]
     steps = [one < other for one, other in pairwise(moments)]
     share = sum(steps) / max(len(steps), 1)
-    return len(steps) > 1 and (share >= NEARLY_SORTED or share <= 1 - NEARLY_SORTED)
+    return len(steps) > 1 and max(share, 1 - share) >= NEARLY_SORTED
 
 
 def _moment(value: str) -> Moment:
@@ -413,13 +406,12 @@ def read_written(labels: Sequence[str], kind: str) -> Floats:
     base, _, form = kind.partition(WRITTEN)
     if base == "number":
         example, _, unit = form.partition(" ")
-        decimal = example[1]
-        values: Any = (number_written(label, decimal, unit) for label in labels)
+        read: Any = partial(number_written, decimal=example[1], unit=unit)
     elif base == "time":
-        values = map(_seconds_of_day, labels)
+        read = _seconds_of_day
     else:
-        values = (_seconds_since_1970(label, form) for label in labels)
-    return np.array([*values], np.float64)
+        read = partial(_seconds_since_1970, order=form)
+    return np.array([*map(read, labels)], np.float64)
 
 
 def _seconds_of_day(label: str) -> float:

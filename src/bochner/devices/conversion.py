@@ -44,17 +44,14 @@ def any_arrays(method: Method) -> Method:
         place = device_of(*(foreign[name] for name in foreign if name not in ASIDE))
         for name, array in foreign.items():
             bound.arguments[name] = to_host(array)
-        with (
-            nullcontext() if place is None or place.is_host else settings(device=place)
-        ):
+        is_host = place is None or place.is_host
+        with nullcontext() if is_host else settings(device=place):
             result = method(*bound.args, **bound.kwargs)
         X: Any = foreign.get("X")
         where = device_of(X)
-        return (
-            result
-            if where is None
-            else _returned(result, where, str(X.dtype).endswith("float32"))
-        )
+        if where is None:
+            return result
+        return _returned(result, where, str(X.dtype).endswith("float32"))
 
     return cast(Method, call)
 
@@ -67,6 +64,6 @@ def _returned(result: Any, place: Device, single: bool) -> Any:
         return tuple(_returned(one, place, single) for one in result)
     if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
         return result
-    return place.put(
-        result.astype(np.float32) if single and result.dtype == np.float64 else result
-    )
+    if single and result.dtype == np.float64:
+        result = result.astype(np.float32)
+    return place.put(result)

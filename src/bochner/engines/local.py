@@ -27,17 +27,14 @@ def free_bytes() -> int | None:
     """Bytes that are free by the account of the system, the container and the
     process; None where unknown.
     """
-    figures = [] if (addresses := free_addresses()) is None else [addresses]
-    try:
+    addresses = free_addresses()
+    figures = [] if addresses is None else [addresses]
+    with suppress(OSError, IndexError, ValueError):
         meminfo = Path("/proc/meminfo").read_text()
         figures.append(int(meminfo.split("MemAvailable:")[1].split()[0]) * 1024)
-    except (OSError, IndexError, ValueError):
-        pass
-    try:
+    with suppress(OSError, ValueError):
         limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
         figures.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-    except (OSError, ValueError):
-        pass
     if not figures and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         figures.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(figures) if figures else None
@@ -69,16 +66,6 @@ class Task:
 
     Its methods are called by one thread at a time.
     """
-
-    __slots__ = (
-        "arguments",
-        "awaited",
-        "done",
-        "followers",
-        "missing",
-        "value",
-        "work",
-    )
 
     def __init__(self, work: Callable[..., Any], arguments: tuple) -> None:
         self.work = work
@@ -164,17 +151,12 @@ def n_threads() -> int:
     ``NUMBA_NUM_THREADS`` where that is set.
     """
     limit = os.environ.get("NUMBA_NUM_THREADS", "")
-    return (
-        min(_processors(), int(limit))
-        if limit.isdecimal() and int(limit)
-        else _processors()
-    )
+    most = int(limit) if limit.isdecimal() else 0
+    return min(_processors(), most or _processors())
 
 
-@lru_cache(maxsize=1)
-def _processors() -> int:
-    """By the machine, the affinity of the process, and the quota of its container."""
-    return cpu_count()
+# By the machine, the affinity of the process, and the quota of its container
+_processors = lru_cache(maxsize=1)(cpu_count)
 
 
 class Abandoned(BaseException):
@@ -210,9 +192,8 @@ def in_threads(
         tasks = _Tasks(work, items, outer, _Crew(free) if outer is None else outer.crew)
         shared = [tasks]
         try:
-            with suppress(
-                RuntimeError
-            ):  # no thread can be started: a limit on their number or on memory
+            # No thread can be started: a limit on their number or on memory
+            with suppress(RuntimeError):
                 for _ in range(threads - 1):
                     _pool.submit(partial(copy_context().run, _help, shared))
             tasks.drain()
@@ -325,9 +306,9 @@ class _Tasks(Generic[T, R]):
         self.crew = crew
         self.lock = Lock()
         self.taken = 0
-        self.failures = dict[int, BaseException]()
+        self.failures: dict[int, BaseException] = {}
         # Locks that helpers hold as long as they work
-        self.helping = list[Any]()
+        self.helping: list[Any] = []
         self.ended = False
 
     def help(self) -> None:
@@ -337,7 +318,8 @@ class _Tasks(Generic[T, R]):
         if self.crew.enter():
             with (helper_lock := Lock()):
                 with self.lock:
-                    self.helping += [helper_lock] * (not self.ended)
+                    if not self.ended:
+                        self.helping.append(helper_lock)
                 try:
                     if helper_lock in self.helping:
                         self.drain()
@@ -403,12 +385,10 @@ class _Tasks(Generic[T, R]):
         failures.
         """
         if self.failures:
-            interrupts = [
-                k
-                for k, failure in self.failures.items()
-                if not isinstance(failure, Exception)
-            ]
-            raise self.failures[min(interrupts or self.failures)]
+            raise min(
+                self.failures.items(),
+                key=lambda failed: (isinstance(failed[1], Exception), failed[0]),
+            )[1]
         if self.failed:
             raise Abandoned
         return self.results
@@ -453,9 +433,8 @@ class _Pool:
             work = self.queue.get()
             with self.lock:
                 self.idle -= 1
-            with suppress(
-                BaseException
-            ):  # of the threads' own affairs, for tasks keep what their work raises
+            # Of the threads' own affairs, for tasks keep what their work raises
+            with suppress(BaseException):
                 work()
             del work
 
@@ -528,11 +507,8 @@ def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
                     if other is None:
                         halves[first, size] = total
                         return
-                total = (
-                    sum_in_place(total, other)
-                    if k == first
-                    else sum_in_place(other, total)
-                )
+                in_order = (total, other) if k == first else (other, total)
+                total = sum_in_place(*in_order)
             k = first
             size = 2 * size
         halves[0, size] = total
@@ -599,13 +575,13 @@ def available_memory() -> int | None:
     """
     free = free_bytes()
     limit = current().memory_limit
-    base = current().memory_base
     if limit is None:
         return free
-    remaining_bytes = limit - (resident_bytes() - base)
+    most = limit + current().memory_base
+    remaining_bytes = most - resident_bytes()
     if remaining_bytes < limit // 2:
         give_back()
-        remaining_bytes = limit - (resident_bytes() - base)
+        remaining_bytes = most - resident_bytes()
     return max(remaining_bytes if free is None else min(free, remaining_bytes), 0)
 
 

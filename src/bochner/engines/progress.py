@@ -19,19 +19,15 @@ def is_watched() -> bool:
     """
     if sys.stderr.isatty():
         return True
-    if "IPython" not in sys.modules or not _has_widgets():
+    if "IPython" not in sys.modules:
         return False
-    from rich.console import Console
-
-    return Console(stderr=True).is_jupyter
-
-
-def _has_widgets() -> bool:
     try:
         import ipywidgets  # noqa: F401
     except ImportError:
         return False
-    return True
+    from rich.console import Console
+
+    return Console(stderr=True).is_jupyter
 
 
 @contextmanager
@@ -46,19 +42,18 @@ def progress(label: str, total: int | None, shown: bool) -> Iterator[Advance]:
         yield no_advance
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    share = (
-        []
-        if total is None
-        else [TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()]
-    )
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *share,
-        TextColumn("{task.fields[speed]}"),
-    )
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
+    if total is not None:
+        columns += [TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()]
+    columns.append(TextColumn("{task.fields[speed]}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total, speed="")
 

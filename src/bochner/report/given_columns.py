@@ -125,7 +125,8 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     # Values as they are given, as the model reads them, and as it encodes them
     values = [some_rows.column(j) for j in range(d)]
     checked = model._rows(some_rows.native, reset=False)
-    read_values = encoder.values_of(as_dense(checked), range(d))
+    dense = as_dense(checked)
+    read_values = [encoder.values_of(dense, j) for j in range(d)]
     encoded = as_dense(encoder.encode(checked, np.dtype(np.float32)))
     sources = encoder.sources()
     # What each column shows
