@@ -5,7 +5,6 @@ points.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils import _safe_indexing as take
 
 from bochner.arrays import Floats
 from bochner.display import canvas
-from bochner.display.base import SINGLE, Array, Axes, Block, Display, Look
+from bochner.display.base import SINGLE, Array, Block, Display, Look
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
 from bochner.display.importance_displays import (
     SIDES,
@@ -56,7 +55,6 @@ def _of_output(
     return explanation.of_output(int(k)), f" of {canvas.shortened(names[k])}"
 
 
-@dataclass(eq=False, repr=False)
 class WaterfallDisplay(Display):
     """Steps from the mean prediction of the background rows to the prediction for one
     row.
@@ -167,73 +165,53 @@ class WaterfallDisplay(Display):
         ValueError
             If the output is not known, or `max_columns` is not positive.
         """
-        output_explanation, of = _of_output(explanation, output)
-        values = output_explanation.values[row]
-        given = output_explanation.data[row]
+        one, of = _of_output(explanation, output)
+        values = one.values[row]
         first = largest(np.abs(values), max_columns)
-        short = cut_all(
-            (output_explanation.feature_names[j] for j in first), STEP_WIDTH
-        )
         names = [
-            f"{name} = {_short_value(given[j])}"
-            for name, j in zip(short, first, strict=True)
+            f"{name} = {_short_value(value)}"
+            for name, value in zip(
+                cut_all((one.feature_names[j] for j in first), STEP_WIDTH),
+                one.data[row][first],
+                strict=True,
+            )
         ]
         steps = list(values[first])
         rest = np.delete(values, first)
         if len(rest):
-            names = [*names, f"{len(rest)} others"]
-            steps = [*steps, rest.sum()]
-        return cls(
-            names,
-            np.array(steps),
-            float(output_explanation.base_values),
-            output_explanation.unit,
-            f"Prediction{of}",
-        )
+            names.append(f"{len(rest)} others")
+            steps.append(rest.sum())
+        base = float(one.base_values)
+        return cls(names, steps, base, one.unit, f"Prediction{of}")
 
     def _blocks(self) -> list[Block]:
         return [bar_block(self.names)]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        ends = self.base + np.cumsum(self.values[::-1])[::-1]
-        starts = ends - self.values
-        ax = axes[0]
-        places = np.arange(len(self.names))
-        self.bars_ = draw_bars(
-            ax,
-            self.names,
-            self.values,
-            **{
-                "left": starts,
-                "color": np.where(self.values > 0, VERMILION, BLUE),
-                **kwargs,
-            },
-        )
-        ax.vlines(
-            starts[:-1],
-            places[:-1] - 0.35,
-            places[1:] + 0.35,
-            color=GREY,
-            linewidth=0.8,
-        )
-        ax.axvline(self.base, color=GREY, linewidth=0.8, linestyle=":")
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
+        values = self.values
+        ends = self.base + np.cumsum(values[::-1])[::-1]
+        starts = ends - values
+        look: Look = {"left": starts, "color": np.where(values > 0, VERMILION, BLUE)}
+        self.bars_ = draw_bars(ax, self.names, values, **look | kwargs)
+        places = np.arange(len(values) - 1)
+        thin: Look = {"color": GREY, "linewidth": 0.8}
+        ax.vlines(starts[:-1], places - 0.35, places + 1.35, **thin)
+        ax.axvline(self.base, linestyle=":", **thin)
         added = [
             f"{'+' if value > 0 else ''}{canvas.short_number(value)}"
-            for value in self.values
+            for value in values
         ]
         ax.bar_label(self.bars_, added, padding=3, fontsize=0.9 * canvas.text_size(ax))
-        low, high = canvas.box_around(np.append(starts, ends), SIGNS)
-        ax.set_xlim(float(low), float(high))
-        numbers = (
-            f"{canvas.short_number(self.base + self.values.sum())}, from "
+        xlim = canvas.box_around(np.append(starts, ends), SIGNS)
+        title = (
+            f"{self.title}: {canvas.short_number(self.base + values.sum())}, from "
             f"{canvas.short_number(self.base)} on average"
         )
-        canvas.label_axes(
-            ax, self.unit[:1].upper() + self.unit[1:], "", f"{self.title}: {numbers}"
-        )
+        across = self.unit[:1].upper() + self.unit[1:]
+        canvas.label_axes(ax, across, "", title, xlim=xlim)
 
 
-@dataclass(eq=False, repr=False)
 class BeeswarmDisplay(Display):
     """Shapley values of many rows: a row of points for each column, the column with the
     largest mean size on top.
@@ -343,60 +321,43 @@ class BeeswarmDisplay(Display):
         ValueError
             If the output is not known, or `max_columns` is not positive.
         """
-        output_explanation, of = _of_output(explanation, output)
-        first = largest(output_explanation.mean_absolute, max_columns)
-        places = np.stack(
-            [_places(output_explanation.data[:, j]) for j in first], axis=1
-        )
-        names = [output_explanation.feature_names[j] for j in first]
-        d = output_explanation.values.shape[1]
-        columns_note = f", {len(names)} of {d:,} columns" if len(names) < d else ""
-        return cls(
-            names,
-            output_explanation.values[:, first],
-            places,
-            output_explanation.unit,
-            f"Shapley values{of}, {len(output_explanation):,} rows{columns_note}",
-        )
+        one, of = _of_output(explanation, output)
+        first = largest(one.mean_absolute, max_columns)
+        places = np.stack([_places(one.data[:, j]) for j in first], axis=1)
+        names = [one.feature_names[j] for j in first]
+        d = len(one.feature_names)
+        title = f"Shapley values{of}, {len(one):,} rows"
+        if len(names) < d:
+            title += f", {len(names)} of {d:,} columns"
+        return cls(names, one.values[:, first], places, one.unit, title)
 
     def _blocks(self) -> list[Block]:
         return [Block(SIDES + SWARM_HEIGHT * max(len(self.names), 5))]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
+    def _draw(self, kwargs: Look) -> None:
         from matplotlib.patches import Patch
 
-        (ax,) = axes
-        size = float(np.clip(2000 / max(len(self.values), 1), 3, 16))
-        edges = np.linspace(
-            self.values.min(), self.values.max() + 1e-300, SWARM_BINS + 1
-        )
+        ax = self.ax_
+        values = self.values
+        size = np.clip(2000 / max(len(values), 1), 3, 16)
+        edges = np.linspace(values.min(), values.max() + 1e-300, SWARM_BINS + 1)
         # Thirds of the ranks, and grey for what has no order
         shades = np.array([*SHADES.values(), GREY])
         third = np.minimum(np.nan_to_num(self.places, nan=1.0) * 3, 2).astype(int)
         colours = shades[np.where(np.isnan(self.places), 3, third)]
-        self.points_ = list[Any]()
+        self.points_ = []
         for j in name_rows(ax, self.names):
-            place = j + swarm(self.values[:, j], edges)
-            self.points_.append(
-                ax.scatter(
-                    self.values[:, j],
-                    place,
-                    **{"s": size, "linewidths": 0, "color": colours[:, j], **kwargs},
-                )
-            )
+            look = {"s": size, "linewidths": 0, "color": colours[:, j], **kwargs}
+            place = j + swarm(values[:, j], edges)
+            self.points_.append(ax.scatter(values[:, j], place, **look))
         ax.axvline(0.0, color=GREY, linewidth=0.8)
         if not np.isnan(self.places).all() and "color" not in kwargs:
             keys = [Patch(color=shade, label=name) for name, shade in SHADES.items()]
             canvas.add_legend(ax, keys)
-        canvas.label_axes(
-            ax,
-            f"Added to the prediction{self.unit and f' ({self.unit})'}",
-            "",
-            self.title,
-        )
+        across = f"Added to the prediction{self.unit and f' ({self.unit})'}"
+        canvas.label_axes(ax, across, "", self.title)
 
 
-@dataclass(eq=False, repr=False)
 class InteractionDisplay(Display):
     """The interactions of pairs of columns as a matrix, the darker the stronger.
 
@@ -483,34 +444,28 @@ class InteractionDisplay(Display):
         """
         sizes = interactions.mean_absolute
         first = largest(sizes.sum(axis=1) - np.diag(sizes), max_columns)
-        return cls(
-            [interactions.feature_names[j] for j in first],
-            sizes[np.ix_(first, first)],
-            interactions.unit,
-        )
+        names = [interactions.feature_names[j] for j in first]
+        return cls(names, sizes[np.ix_(first, first)], interactions.unit)
 
     def _blocks(self) -> list[Block]:
         return [Block(max(SIDES + SWARM_HEIGHT * len(self.names), SINGLE - 2 * SIDES))]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        ax = axes[0]
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
         d = len(self.names)
         shown = np.where(np.eye(d, dtype=bool), np.nan, self.sizes)
         self.image_ = ax.imshow(shown, **{"cmap": "Blues", "vmin": 0.0, **kwargs})
         names = canvas.shortened_all(self.names, STEP_WIDTH)
         ax.set_xticks(np.arange(d), names, rotation=90)
         ax.set_yticks(np.arange(d), names)
-        canvas.add_colour_bar(
-            self.image_, ax, f"Mean size{self.unit and f' ({self.unit})'}"
-        )
-        canvas.label_axes(ax, "", "", "Interactions of pairs of columns")
+        label = f"Mean size{self.unit and f' ({self.unit})'}"
+        canvas.add_colour_bar(self.image_, ax, label)
+        canvas.label_axes(ax, title="Interactions of pairs of columns")
 
 
 def _short_value(value: Any) -> str:
     """A value of a row, short."""
-    if isinstance(
-        value, bool | np.bool_ | int | float | np.integer | np.floating
-    ) and np.isfinite(value):
+    if isinstance(value, int | float | np.bool_ | np.number) and np.isfinite(value):
         return canvas.short_number(float(value)) if value else "0"
     return cut(value, VALUE_WIDTH)
 

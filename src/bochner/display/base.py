@@ -5,18 +5,12 @@ the one look.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self, TypeAlias, dataclass_transform
 
 import numpy as np
 
 from bochner.display.canvas import finish
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
-else:
-    Axes = SubplotSpec = Any  # matplotlib is imported where something is drawn
 
 # Field of a display: array-like as it is given, an array of floats from then on
 Array: TypeAlias = Any
@@ -51,35 +45,37 @@ class Block(NamedTuple):
         return -(-n // across), across
 
 
-def build(blocks: Sequence[Block], figure: Any, place: SubplotSpec) -> list[Axes]:
+def build(blocks: Sequence[Block], figure: Any, place: Any) -> list[Any]:
     """Make the Axes of blocks, one below the other, in a place of a figure."""
     width = place.get_position(figure).width * figure.bbox.width / figure.dpi
     spaced = figure.get_layout_engine() is None
-    room: Look = {"wspace": 0.5, "hspace": 0.8} if spaced else {}
-    shapes = [block.shape(width) for block in blocks]
-    heights = [
-        block.height * rows for block, (rows, _) in zip(blocks, shapes, strict=True)
-    ]
+    room = {"wspace": 0.5, "hspace": 0.8} if spaced else {}
+    heights = [block.height * block.shape(width)[0] for block in blocks]
     stack = place.subgridspec(len(blocks), 1, height_ratios=heights, **room)
-    axes = list[Axes]()
-    for k, (block, (rows, across)) in enumerate(zip(blocks, shapes, strict=True)):
+    axes = []
+    for block, row in zip(blocks, stack, strict=True):
         if len(block.widths) == 1:
             # Single panels one below the other have their sides in common
-            axes.append(figure.add_subplot(stack[k]))
+            axes.append(figure.add_subplot(row))
             continue
+        rows, across = block.shape(width)
         ratios = block.widths if rows == 1 else None
-        grid = stack[k].subgridspec(rows, across, width_ratios=ratios, **room)
+        grid = row.subgridspec(rows, across, width_ratios=ratios, **room)
         axes += [figure.add_subplot(grid[i]) for i in range(len(block.widths))]
     return axes
 
 
+@dataclass_transform(eq_default=False)
 class Display:
     """A picture: a class method collects its numbers, `plot` draws them.
 
-    A subclass is a dataclass, whose fields of the types `Array`, `Values` and
+    A subclass becomes a dataclass, whose fields of the types `Array`, `Values` and
     `Sequence` become arrays and lists. It draws in `_draw`; one of several panels says
     in `_blocks` which.
     """
+
+    def __init_subclass__(cls, repr: bool = False) -> None:
+        dataclass(cls, eq=False, repr=repr)
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # the subclasses are dataclasses
@@ -112,14 +108,14 @@ class Display:
             Where there is nothing to draw, and for a number of Axes that does not fit.
         """
         axes = self._axes(ax)
-        self.figure_: Any = axes[0].figure
         self.ax_: Any = axes[0]
-        self.axes_: Any = np.array(axes, dtype=object)
-        self._draw(axes, kwargs)
+        self.figure_ = self.ax_.figure
+        self.axes_ = np.array(axes, dtype=object)
+        self._draw(kwargs)
         finish(axes)
         return self
 
-    def _axes(self, ax: Any) -> list[Axes]:
+    def _axes(self, ax: Any) -> list[Any]:
         """Axes: new ones for None, those in the place of a single one, or several as
         they are given.
         """
@@ -133,7 +129,7 @@ class Display:
             figure: Any = plt.figure(figsize=size, layout="constrained")
             # Titles of panels of fixed aspect reach into the room between them
             figure.get_layout_engine().set(h_pad=0.1)
-            return build(blocks, figure, figure.add_gridspec(1, 1)[0])
+            return build(blocks, figure, figure.add_gridspec()[0])
         given = list(np.atleast_1d(np.asarray(ax, dtype=object)).ravel())
         if len(given) == n:
             return given
@@ -149,7 +145,7 @@ class Display:
         """Panels, from above."""
         return [Block()]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
+    def _draw(self, kwargs: Look) -> None:
         raise NotImplementedError
 
 

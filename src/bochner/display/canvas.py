@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.markup import NAME_WIDTH, cut_all, printed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 # Of Okabe and Ito and of Tol's muted scheme, which differ for colour-blind eyes too;
 # grey does not stand out.
@@ -22,6 +18,7 @@ ORANGE, SKY, GREY = "#E69F00", "#56B4E9", "#767676"
 INDIGO, WINE, OLIVE = "#332288", "#882255", "#999933"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY, INDIGO, WINE, OLIVE)
 LOOKS = tuple(zip(COLOURS, "osD^vPX<>p", strict=True))
+DOTTED = {"marker": "o", "markersize": 4.5}  # of lines through few points
 LARGE_NUMBER = 1e4
 NARROW = 5.0  # inches: figures below have smaller text
 NARROWEST = 16  # characters of a line
@@ -50,36 +47,32 @@ def short_number(value: float) -> str:
     3.5e+04.
     """
     rounded = float(f"{value:.3g}")
-    power = (
-        min(int(np.log10(abs(rounded)) // 3), len(LETTERS))
-        if abs(rounded) >= LARGE_NUMBER
-        else 0
-    )
+    power = 0
+    if abs(rounded) >= LARGE_NUMBER:
+        power = min(int(np.log10(abs(rounded)) // 3), len(LETTERS))
     return f"{rounded / 1000**power:g}" + ("", *LETTERS)[power]
 
 
 def label_axes(
-    ax: Axes, x: str = "", y: str = "", title: str = "", **properties: Any
+    ax: Any, x: str = "", y: str = "", title: str = "", **properties: Any
 ) -> None:
     """Write labels and a title at the left; limits and the like are as `Axes.set`
     takes them.
     """
     ax.set(**properties)
-    if x:
-        ax.set_xlabel(x)
-    if y:
-        ax.set_ylabel(y)
+    ax.set_xlabel(x or ax.get_xlabel())
+    ax.set_ylabel(y or ax.get_ylabel())
     if title:
         ax.set_title(title, loc="left")
 
 
-def percent_ticks(*axes: Axis) -> None:
+def percent_ticks(*axes: Any) -> None:
     """Label the ticks of shares in percent."""
     for axis in axes:
         axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
 
 
-def size_ticks(axis: Axis, sizes: NDArray, n_ticks: int) -> None:
+def size_ticks(axis: Any, sizes: NDArray, n_ticks: int) -> None:
     """Give a logarithmic axis ticks at some of the sizes themselves."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -94,7 +87,7 @@ def of_draws(values: NDArray) -> str:
     return f"Mean and range of {draws} draws" if draws > 1 else "One draw"
 
 
-def draw_band(ax: Axes, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:
+def draw_band(ax: Any, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:
     """Fill the room between two curves, the lower and the upper one in `ends`, with
     a faint colour.
     """
@@ -102,7 +95,14 @@ def draw_band(ax: Axes, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:
     return ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, **look)
 
 
-def short_ticks(axis: Axis) -> None:
+def draw_rug(ax: Any, values: NDArray, height: float, **look: Any) -> Any:
+    """Mark values along the horizontal axis, at a share of the height of Axes."""
+    heights = np.full(len(values), height)
+    (line,) = ax.plot(values, heights, "|", transform=ax.get_xaxis_transform(), **look)
+    return line
+
+
+def short_ticks(axis: Any) -> None:
     """Give an axis short labels: 35k instead of 35000, and no factor beside them.
 
     Ticks are where matplotlib puts them, at 1, 2, 2.5 and 5 of each decade; those of a
@@ -125,7 +125,7 @@ def short_ticks(axis: Axis) -> None:
         axis.set_major_formatter(EngFormatter(sep=""))
 
 
-def mark_units(axis: Axis, unit: str) -> None:
+def mark_units(axis: Any, unit: str) -> None:
     """Give an axis of times the ticks of a calendar, where `unit` is "days" (since
     1970), and others their unit.
     """
@@ -149,11 +149,10 @@ def box_around(points: NDArray, room: float) -> tuple[NDArray, NDArray]:
     return low - beside, high + beside
 
 
-def in_first_column(ax: Axes, first: Axes) -> bool:
+def in_first_column(ax: Any, first: Any) -> bool:
     """Whether Axes stand below the first ones, or anywhere."""
-    place = ax.get_subplotspec()
-    start = first.get_subplotspec()
-    return place is None or start is None or place.colspan.start == start.colspan.start
+    places = [one.get_subplotspec() for one in (ax, first)]
+    return None in places or places[0].colspan.start == places[1].colspan.start
 
 
 def look(k: int) -> tuple[str, str]:
@@ -163,38 +162,36 @@ def look(k: int) -> tuple[str, str]:
     return LOOKS[k % len(LOOKS)][0], LOOKS[(k + k // len(LOOKS)) % len(LOOKS)][1]
 
 
-def text_size(ax: Axes) -> float:
+def text_size(ax: Any) -> float:
     """Points of the text of Axes, relative to the user's `font.size`: 9 for 10, and
     8 in a narrow figure.
     """
     from matplotlib import rcParams
 
-    return float(rcParams["font.size"]) * (
-        0.8 if ax.figure.bbox.width / ax.figure.dpi < NARROW else 0.9
-    )
+    narrow = ax.figure.bbox.width / ax.figure.dpi < NARROW
+    return rcParams["font.size"] * (0.8 if narrow else 0.9)
 
 
 def add_legend(
-    ax: Axes, handles: Sequence[Any] | None = None, title: str | None = None
+    ax: Any, handles: Sequence[Any] | None = None, title: str | None = None
 ) -> Any:
     """Add a legend above the axes, where it hides nothing, in as many columns as fit.
 
     Parameters
     ----------
-    ax : Axes
+    ax : Any
     handles : sequence of artists, optional
         Otherwise all that have a label.
     title : str, optional
     """
     artists = list(ax.get_legend_handles_labels()[0] if handles is None else handles)
-    labels = [str(one.get_label()) for one in artists]
+    labels = [one.get_label() for one in artists]
     size = text_size(ax)
     entry = (max(map(len, labels), default=0) * LETTER + 4.2) * size
-    columns = int(np.clip(_points(ax)[0] // entry, 1, max(len(artists), 1)))
     return ax.legend(
         artists,
         labels,
-        ncols=columns,
+        ncols=int(np.clip(_points(ax)[0] // entry, 1, max(len(artists), 1))),
         title=title,
         handlelength=1.8,
         columnspacing=1.4,
@@ -212,15 +209,15 @@ def add_legend(
 
 def add_colour_bar(image: Any, axes: Any, label: str) -> Any:
     """Add a colour bar beside one or more Axes, in the sizes of their text."""
-    first = np.ravel(np.asarray(axes, dtype=object))[0]
-    bar = first.figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
-    bar.set_label(label, size=text_size(first))
-    bar.ax.tick_params(labelsize=0.9 * text_size(first))
+    size = text_size(image.axes)
+    bar = image.axes.figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
+    bar.set_label(label, size=size)
+    bar.ax.tick_params(labelsize=0.9 * size)
     bar.outline.set_visible(False)
     return bar
 
 
-def finish(axes: Sequence[Axes]) -> None:
+def finish(axes: Sequence[Any]) -> None:
     """Give Axes the one look: sizes of text, titles and labels that fit, room for
     the legend, frames around images.
     """
@@ -232,37 +229,32 @@ def finish(axes: Sequence[Axes]) -> None:
             axis.label.set_fontsize(size)
             axis.get_offset_text().set_fontsize(0.9 * size)
             axis.label.set_text(wrapped(axis.label.get_text(), room / (LETTER * size)))
-        legend = ax.get_legend()
-        above = (
-            legend.get_window_extent().height / ax.figure.dpi * 72 + TITLE_GAP
-            if legend
-            else 0.0
-        )
+        pad = TITLE_GAP
+        if legend := ax.get_legend():
+            pad += legend.get_window_extent().height / ax.figure.dpi * 72 + TITLE_GAP
         title = wrapped(ax.get_title(loc="left"), width / (LETTER * size))
-        ax.set_title(title, loc="left", fontsize=size, pad=above + TITLE_GAP)
+        ax.set_title(title, loc="left", fontsize=size, pad=pad)
         if not ax.images:
             ax.spines[["top", "right"]].set_visible(False)
 
 
-def _points(ax: Axes) -> tuple[float, float]:
+def _points(ax: Any) -> tuple[float, float]:
     """Width and height of Axes in points, about, less what names beside them take."""
     from matplotlib.ticker import FixedLocator
 
     figure = ax.figure
     place = ax.get_position()
     scale = 72 / figure.dpi
-    width = place.width * figure.bbox.width * scale
+    whole = figure.bbox.width * scale
+    width = place.width * whole
     if isinstance(ax.yaxis.get_major_locator(), FixedLocator):
         names = "\n".join(label.get_text() for label in ax.get_yticklabels())
         longest = max(map(len, names.split("\n")))
-        whole = width + BESIDE * figure.bbox.width * scale
-        width = min(width, whole - longest * LETTER * text_size(ax))
+        width = min(width, width + BESIDE * whole - longest * LETTER * text_size(ax))
     return width, place.height * figure.bbox.height * scale
 
 
 def wrapped(text: str, width: float) -> str:
     """A text in lines of at most `width` characters; its own line breaks stay."""
     fits = max(int(width), NARROWEST)
-    return "\n".join(
-        part for line in text.split("\n") for part in textwrap.wrap(line, fits) or [""]
-    )
+    return "\n".join(textwrap.fill(line, fits) for line in text.split("\n"))

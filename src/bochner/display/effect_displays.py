@@ -5,15 +5,14 @@ rows, and where there are no rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.display import canvas
-from bochner.display.base import HEIGHT, Axes, Block, Display, Look
-from bochner.display.canvas import GREY, look
+from bochner.display.base import HEIGHT, Block, Display, Look
+from bochner.display.canvas import GREY
 
 ROW, LEAST = 2.4, 1.8  # inches of a row, and least width of a panel
 MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
@@ -22,7 +21,6 @@ ASIDE = 0.08  # of the range, by which a missing value lies beside it
 TITLES = {"partial": "Partial dependence", "accumulated": "Accumulated local effects"}
 
 
-@dataclass(eq=False, repr=False)
 class EffectDisplay(Display):
     """Effects of columns, one panel each.
 
@@ -121,96 +119,69 @@ class EffectDisplay(Display):
         n = len(self.effects)
         return [Block(HEIGHT if n == 1 else ROW, [1] * n, LEAST)]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
+    def _draw(self, kwargs: Look) -> None:
         spans = np.max([one.span for one in self.effects], axis=0)
         shown = np.sort(np.argsort(-spans, kind="stable")[:MOST_OUTPUTS]).tolist()
-        self.lines_ = list[Any]()
-        self.bands_ = list[Any]()
+        self.lines_: list[Any] = []
+        self.bands_: list[Any] = []
         label = self.what.capitalize()
         if self.kind != "partial":
             label = f"Change of the {self.what}"
         if self.what == "probability" and len(self.outputs) == 1:
             label += f" of {canvas.shortened(self.outputs[0], LEVEL_WIDTH)}"
-        for ax, one in zip(axes, self.effects, strict=True):
+        for ax, one in zip(self.axes_, self.effects, strict=True):
             draw = self._draw_levels if one.is_level else self._draw_numbers
             draw(ax, one, shown, kwargs)
-            first = canvas.in_first_column(ax, axes[0])
+            first = canvas.in_first_column(ax, self.ax_)
             canvas.label_axes(ax, canvas.shortened(one.column), label if first else "")
             canvas.mark_units(ax.xaxis, "" if one.is_level else one.unit)
-        low, high = zip(*(ax.get_ylim() for ax in axes), strict=True)
-        for ax in axes:
-            ax.set_ylim(min(low), max(high))
-        canvas.label_axes(axes[0], title=TITLES[self.kind])
+        ends = [ax.get_ylim() for ax in self.axes_]
+        for ax in self.axes_:
+            ax.set_ylim(np.min(ends), np.max(ends))
+        canvas.label_axes(self.ax_, title=TITLES[self.kind])
         if len(shown) > 1:
-            canvas.add_legend(axes[0], self.lines_[: len(shown)])
+            canvas.add_legend(self.ax_, self.lines_[: len(shown)])
 
-    def _draw_numbers(self, ax: Axes, one: Any, shown: list[int], kwargs: Look) -> None:
+    def _draw_numbers(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
         has_position = ~np.isnan(one.positions)
         x = one.positions[has_position]
         for start, end in one.empty:
             ax.axvspan(start, end, color=GREY, alpha=0.15, linewidth=0)
-        thin: Look = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
         if len(shown) == 1:
+            thin = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
             ax.plot(x, one.curves[:, has_position, shown[0]].T, **thin)
         for i, k in enumerate(shown):
-            colour = look(i)[0]
+            colour = canvas.look(i)[0]
             label = canvas.shortened(self.outputs[k])
-            self.lines_ += ax.plot(
-                x,
-                one.mean[has_position, k],
-                **{"color": colour, "linewidth": 1.8, "label": label, **kwargs},
-            )
+            look = {"color": colour, "linewidth": 1.8, "label": label, **kwargs}
+            self.lines_ += ax.plot(x, one.mean[has_position, k], **look)
             if one.low is not None:
                 ends = one.low[has_position, k], one.high[has_position, k]
                 self.bands_.append(canvas.draw_band(ax, x, ends, colour))
             if not has_position.all():
                 # The missing value, beside the others
                 beside = x[-1] + ASIDE * (np.ptp(x) or 1.0)
-                ax.errorbar(
-                    beside,
-                    one.mean[-1, k],
-                    _halves(one, [-1], k),
-                    color=colour,
-                    marker="s",
-                    markersize=4,
-                )
+                square: Look = {"color": colour, "marker": "s", "markersize": 4}
+                ax.errorbar(beside, one.mean[-1, k], _halves(one, [-1], k), **square)
         if not has_position.all():
-            small = 0.8 * canvas.text_size(ax)
-            ax.text(
-                1,
-                1,
-                "missing",
-                color=GREY,
-                va="top",
-                fontsize=small,
-                transform=ax.transAxes,
-                ha="right",
-            )
+            look = {"color": GREY, "fontsize": 0.8 * canvas.text_size(ax)}
+            look |= {"va": "top", "ha": "right", "transform": ax.transAxes}
+            ax.text(1, 1, "missing", **look)
         inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
-        ax.plot(
-            inside,
-            np.full(len(inside), 0.02),
-            "|",
-            color=GREY,
-            transform=ax.get_xaxis_transform(),
-            markersize=4,
-        )
+        canvas.draw_rug(ax, inside, 0.02, color=GREY, markersize=4)
 
-    def _draw_levels(self, ax: Axes, one: Any, shown: list[int], kwargs: Look) -> None:
+    def _draw_levels(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
         n = min(len(one.values), MOST_LEVELS)
+        places = np.arange(n)
         for i, k in enumerate(shown):
-            place = np.arange(n) + 0.15 * (i - (len(shown) - 1) / 2)
+            beside = places + 0.15 * (i - (len(shown) - 1) / 2)
             label = canvas.shortened(self.outputs[k])
-            halves = _halves(one, np.arange(n), k)
-            drawn = ax.errorbar(
-                place,
-                one.mean[:n, k],
-                halves,
-                **{"color": look(i)[0], "fmt": "o", "label": label, **kwargs},
-            )
+            look = {"color": canvas.look(i)[0], "fmt": "o", "label": label, **kwargs}
+            halves = _halves(one, places, k)
+            drawn = ax.errorbar(beside, one.mean[:n, k], halves, **look)
             self.lines_.append(drawn.lines[0])
         names = canvas.shortened_all(one.labels[:n], LEVEL_WIDTH)
-        ax.set_xticks(np.arange(n), names, rotation=90 if n > FEW_LEVELS else 0)
+        ax.set_xticks(places, names, rotation=90 if n > FEW_LEVELS else 0)
         ax.set_xlim(-0.6, n - 0.4)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Indices
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Block, Display
+from bochner.display.base import Array, Block, Display, Look
 from bochner.display.canvas import BLUE, GREY
 from bochner.scores.measures import Z
 
@@ -27,7 +26,7 @@ def largest(sizes: NDArray, max_columns: int) -> Indices:
     return np.argsort(-sizes, kind="stable")[:max_columns]
 
 
-def name_rows(ax: Axes, names: Sequence[str]) -> Indices:
+def name_rows(ax: Any, names: Sequence[str]) -> Indices:
     """Write names along the vertical axis, the first on top; their places."""
     places = np.arange(len(names))
     lines = [canvas.wrapped(name, LINE) for name in canvas.shortened_all(names)]
@@ -37,11 +36,10 @@ def name_rows(ax: Axes, names: Sequence[str]) -> Indices:
     return places
 
 
-def draw_bars(ax: Axes, names: Sequence[str], lengths: Array, **look: Any) -> Any:
+def draw_bars(ax: Any, names: Sequence[str], lengths: Array, **look: Any) -> Any:
     """Draw a bar for each column, the first on top."""
-    return ax.barh(
-        name_rows(ax, names), lengths, **{"color": BLUE, "height": 0.7, **look}
-    )
+    look = {"color": BLUE, "height": 0.7, **look}
+    return ax.barh(name_rows(ax, names), lengths, **look)
 
 
 def bar_block(names: Sized) -> Block:
@@ -49,7 +47,6 @@ def bar_block(names: Sized) -> Block:
     return Block(SIDES + BAR_HEIGHT * max(len(names), FEWEST))
 
 
-@dataclass(eq=False, repr=False)
 class ImportanceDisplay(Display):
     """The permutation importance of columns as bars, with 95 % intervals.
 
@@ -152,20 +149,14 @@ class ImportanceDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [bar_block(self.names)]
 
-    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
-        ax = axes[0]
-        self.bars_ = draw_bars(
-            ax,
-            self.names,
-            self.values,
-            **{"xerr": Z * self.errors, "ecolor": GREY, **kwargs},
-        )
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
+        look: Look = {"xerr": Z * self.errors, "ecolor": GREY, **kwargs}
+        self.bars_ = draw_bars(ax, self.names, self.values, **look)
         ax.axvline(0.0, color=GREY, linewidth=0.8)
         canvas.percent_ticks(ax.xaxis)
+        title = "Importance"
+        if len(self.names) < (self.n_columns or 0):
+            title += f": {len(self.names)} of {self.n_columns:,} columns"
         label = f"Growth of the {self.loss}, share of the total"
-        columns_note = (
-            f": {len(self.names)} of {self.n_columns:,} columns"
-            if len(self.names) < (self.n_columns or 0)
-            else ""
-        )
-        canvas.label_axes(ax, label, "", f"Importance{columns_note}")
+        canvas.label_axes(ax, label, "", title)

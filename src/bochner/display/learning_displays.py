@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Self
 
@@ -16,23 +15,14 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import (
-    Array,
-    Axes,
-    Block,
-    Display,
-    Look,
-    Values,
-    fitted_attribute,
-)
-from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
+from bochner.display.base import Array, Block, Display, Look, Values, fitted_attribute
+from bochner.display.canvas import BLUE, DOTTED, GREY, LOOKS, VERMILION
 from bochner.display.row_access import target_of
 
 PANEL, ROW = 1.9, 2.8  # inches
 MOST_TICKS = 4
 
 
-@dataclass(eq=False, repr=False)
 class LearningDisplay(Display):
     """Test error against training rows, against the size of the map, and training time:
     Figure 3 of Rahimi and Recht.
@@ -153,38 +143,25 @@ class LearningDisplay(Display):
                 f"There must be seeds, and rows up to {n} or sizes: {seeds!r}, "
                 f"{rows!r}, {sizes!r}."
             )
-        pairs = [(int(part), None) for part in rows] + [
-            (n, int(size)) for size in sizes
-        ]
-        errors_and_seconds = np.empty((len(pairs), len(seeds), 2))
+        S = len(rows)
+        parts = [*map(int, rows), *[n] * len(sizes)]
+        errors, seconds = np.empty((2, len(parts), len(seeds)))
         for j, seed in enumerate(seeds):
             order = np.random.default_rng(seed).permutation(n)
-            for i, (part, size) in enumerate(pairs):
-                machine = clone(model).set_params(
-                    random_state=seed,
-                    **({} if size is None else {"n_components": size}),
-                )
+            for i, part in enumerate(parts):
+                machine = clone(model).set_params(random_state=seed)
+                if i >= S:
+                    machine.set_params(n_components=int(sizes[i - S]))
                 training_rows = take(X, order[:part])
                 start = time.perf_counter()
                 machine.fit(training_rows, targets[order[:part]])
-                errors_and_seconds[i, j, 1] = time.perf_counter() - start
-                errors_and_seconds[i, j, 0] = _error(machine, *test)
-        S = len(rows)
-        error = (
-            "Share of test rows wrong"
-            if is_classifier(model)
-            else "RMSE over standard deviation"
-        )
+                seconds[i, j] = time.perf_counter() - start
+                errors[i, j] = _error(machine, *test)
+        error = "RMSE over standard deviation"
+        if is_classifier(model):
+            error = "Share of test rows wrong"
         unit = "grids" if getattr(model, "features", None) == "binning" else "features"
-        return cls(
-            rows,
-            errors_and_seconds[:S, :, 0],
-            sizes,
-            errors_and_seconds[S:, :, 0],
-            errors_and_seconds[S:, :, 1],
-            error,
-            unit,
-        )
+        return cls(rows, errors[:S], sizes, errors[S:], seconds[S:], error, unit)
 
     @property
     def _curves(self) -> list[tuple[NDArray, NDArray, str, str, str]]:
@@ -205,22 +182,19 @@ class LearningDisplay(Display):
             raise ValueError("There is nothing to draw: give rows or sizes.")
         return [Block(ROW, [1] * n, PANEL)]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        curves = self._curves
-        self.lines_ = list[Any]()
-        self.bands_ = list[Any]()
-        for ax, (x, values, across, up, colour) in zip(axes, curves, strict=True):
+    def _draw(self, kwargs: Look) -> None:
+        self.lines_ = []
+        self.bands_ = []
+        for ax, curve in zip(self.axes_, self._curves, strict=True):
+            x, values, across, up, colour = curve
             ax.set_xscale("log")
             ends = values.min(axis=1), values.max(axis=1)
             self.bands_.append(canvas.draw_band(ax, x, ends, colour))
-            self.lines_ += ax.plot(
-                x,
-                values.mean(axis=1),
-                **{"color": colour, "marker": "o", "markersize": 4.5, **kwargs},
-            )
+            look = {"color": colour, **DOTTED, **kwargs}
+            self.lines_ += ax.plot(x, values.mean(axis=1), **look)
             canvas.size_ticks(ax.xaxis, x, MOST_TICKS)
             canvas.label_axes(ax, across, up, ylim=(0, None))
-        canvas.label_axes(axes[0], title=canvas.of_draws(curves[0][1]))
+        canvas.label_axes(self.ax_, title=canvas.of_draws(self._curves[0][1]))
 
 
 def _error(model: Any, X: Any, y: ArrayLike) -> float:
@@ -228,9 +202,8 @@ def _error(model: Any, X: Any, y: ArrayLike) -> float:
     if is_classifier(model):
         return float(np.mean(predicted != np.asarray(y)))
     truth = target_of(y)
-    return float(
-        np.sqrt(np.mean((target_of(predicted) - truth) ** 2)) / (truth.std() or 1.0)
-    )
+    squares = (target_of(predicted) - truth) ** 2
+    return float(np.sqrt(squares.mean()) / (truth.std() or 1.0))
 
 
 # Inches: of what is above and below the candidates, of each, and of both panels
@@ -243,7 +216,6 @@ UNITS = {
 }
 
 
-@dataclass(eq=False, repr=False)
 class SizeDisplay(Display):
     """The search for the scale of the metric, and the candidates for a model, by their
     loss on validation rows.
@@ -316,13 +288,8 @@ class SizeDisplay(Display):
         SizeDisplay
             Nothing is drawn yet.
         """
-        return cls(
-            report.sizes,
-            report.candidates,
-            report.chosen,
-            report.criterion,
-            report.rows_held_out,
-        )
+        names = ("sizes", "candidates", "chosen", "criterion", "rows_held_out")
+        return cls(**{name: getattr(report, name) for name in names})
 
     @classmethod
     def from_estimator(cls, model: Any) -> Self:
@@ -355,74 +322,64 @@ class SizeDisplay(Display):
         height = max(candidates, SIZES_HEIGHT if self.sizes else 0.0)
         return [Block(height, [1] * n, WIDE_ENOUGH)]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        self.lines_, self.minima_ = (
-            self._draw_sizes(axes[0], kwargs) if self.sizes else ([], [])
-        )
-        self.errorbars_ = self._draw_candidates(axes[-1]) if self.candidates else []
+    def _draw(self, kwargs: Look) -> None:
+        loss = f"Mean {UNITS.get(self.criterion, self.criterion)}"
+        self.lines_: list[Any] = []
+        self.minima_: list[Any] = []
+        self.errorbars_: list[Any] = []
+        if self.sizes:
+            self._draw_sizes(loss, kwargs)
+        if self.candidates:
+            self._draw_candidates(self.axes_[-1], loss)
 
-    @property
-    def _loss(self) -> str:
-        return f"Mean {UNITS.get(self.criterion, self.criterion)}"
-
-    def _draw_sizes(self, ax: Axes, kwargs: Look) -> tuple[list[Any], list[Any]]:
+    def _draw_sizes(self, loss: str, kwargs: Look) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        lines = list[Any]()
-        stars = list[Any]()
-        names = dict.fromkeys(name for name, _, _ in self.sizes)
-        for name, (colour, marker) in zip(names, cycle(LOOKS), strict=False):
-            tried = np.array(
-                sorted(
-                    (size, loss)
-                    for curve_name, size, loss in self.sizes
-                    if curve_name == name
-                )
-            )
-            best = tried[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]
-            look = {"marker": marker, "markersize": 4.5, "color": colour, **kwargs}
-            lines += ax.plot(*tried.T, **({"label": canvas.shortened(name)} | look))
-            stars += ax.plot(
-                *best[:, np.newaxis],
-                "*",
-                color=colour,
-                markersize=14,
-                markeredgecolor="white",
-            )
-        ax.set_yscale(_loss_scale([loss for _, _, loss in self.sizes]))
+        ax = self.ax_
+        curves: dict[str, list[tuple[float, float]]] = {}
+        for name, size, value in self.sizes:
+            curves.setdefault(name, []).append((size, value))
+        for (name, curve), (colour, marker) in zip(
+            curves.items(), cycle(LOOKS), strict=False
+        ):
+            tried = np.array(sorted(curve))
+            best = tried[[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]]
+            look = {"marker": marker, "markersize": 4.5, "color": colour}
+            look["label"] = canvas.shortened(name)
+            self.lines_ += ax.plot(*tried.T, **look | kwargs)
+            look = {"color": colour, "markersize": 14, "markeredgecolor": "white"}
+            self.minima_ += ax.plot(*best.T, "*", **look)
+        ax.set_yscale(_loss_scale([value for _, _, value in self.sizes]))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         title = "Scales tried, the best starred"
-        canvas.label_axes(ax, "Scale of the metric (log2)", self._loss, title)
-        canvas.add_legend(ax, lines)
-        return lines, stars
+        canvas.label_axes(ax, "Scale of the metric (log2)", loss, title)
+        canvas.add_legend(ax, self.lines_)
 
-    def _draw_candidates(self, ax: Axes) -> list[Any]:
+    def _draw_candidates(self, ax: Any, loss: str) -> None:
         ranked = sorted(self.candidates, key=lambda one: one.loss)
-        bars = list[Any]()
+        labels = []
         for i, one in enumerate(ranked):
             is_chosen = one.name == self.chosen
             look: Look = {"fmt": "o", "markersize": 7, "capsize": 3}
             look["color"] = BLUE if is_chosen else GREY
             look["markerfacecolor"] = BLUE if is_chosen else "white"
-            bars.append(ax.errorbar(one.loss, i, xerr=one.standard_error, **look))
-        ax.set_yticks(np.arange(len(ranked)), [self._label(one) for one in ranked])
+            self.errorbars_.append(
+                ax.errorbar(one.loss, i, xerr=one.standard_error, **look)
+            )
+            name = canvas.wrapped(one.name, NAME_WIDTH)
+            time = f"{one.seconds:.1f} s" if one.seconds >= 0.05 else "< 0.1 s"
+            labels.append(f"{name}\nsize {one.size:,}, {time}")
+        ax.set_yticks(np.arange(len(ranked)), labels)
         for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
             label.set_fontweight("bold" if one.name == self.chosen else "normal")
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="y", alpha=0.3)
         ax.set_xscale(_loss_scale([one.loss for one in ranked]))
-        rows = (
-            f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
-        )
-        across = f"{self._loss} ± s.e."
+        title = "Candidates"
+        if self.rows_held_out:
+            title += f" on {self.rows_held_out:,} validation rows"
         ends = (len(ranked) - 0.5, -0.5)
-        canvas.label_axes(ax, across, "", f"Candidates{rows}", ylim=ends)
-        return bars
-
-    def _label(self, one: Any) -> str:
-        name = canvas.wrapped(one.name, NAME_WIDTH)
-        time = f"{one.seconds:.1f} s" if one.seconds >= 0.05 else "< 0.1 s"
-        return f"{name}\nsize {one.size:,}, {time}"
+        canvas.label_axes(ax, f"{loss} ± s.e.", "", title, ylim=ends)
 
 
 def _loss_scale(losses: Iterable[float]) -> str:

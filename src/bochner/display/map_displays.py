@@ -5,7 +5,6 @@ errors and spectra.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from bochner.arrays import Floats
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Block, Display, Look, Values
+from bochner.display.base import Array, Block, Display, Look, Values
 from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
 from bochner.display.map_view import View, estimated_gram, view
 from bochner.display.row_access import sample
@@ -27,9 +26,9 @@ from bochner.theory.pair_kernels import bias_and_variance, dense
 # Distances shown, in units of that at which the kernel is half of what it is at 0
 HALVES = 5.0
 KNOWN = "k ± 2 sd, known for independent draws"
+UNKNOWN_COLUMNS = "How many columns there are is not known: fit the map, or give X."
 
 
-@dataclass(eq=False, repr=False)
 class KernelDisplay(Display):
     """The exact kernel over distance, a map's estimate z(x)'z(x + t e) of it, and the
     band of its deviations.
@@ -139,7 +138,15 @@ class KernelDisplay(Display):
             and `n_draws` that do not fit.
         """
         seen = view(features)
-        start = _start(seen, X, direction)
+        # The rows that are known, or a row of zeros
+        if X is not None:
+            start = seen.rows(X)
+        elif seen.fitted:
+            start = np.zeros((1, seen.features.n_features_in_))
+        elif np.ndim(direction):
+            start = np.zeros((1, np.size(direction)))
+        else:
+            raise ValueError(UNKNOWN_COLUMNS)
         names = seen.names(X, start.shape[1])
         e, along = _unit(direction, names)
         if max_distance is not None and not 0 < max_distance < np.inf:
@@ -151,6 +158,8 @@ class KernelDisplay(Display):
         t = np.linspace(0, max_distance or _reach(seen, start[:1], e), n_points)
         line = start[:1] + t[:, np.newaxis] * e
         kernel = seen.exact(line[:1], line)[0]
+        # Bins are learned on the points of the line
+        rows = line if seen.unit == "grids" else start
         fitted_map = (
             seen.same_draw(line, random_state)
             if seen.unit == "grids"
@@ -161,25 +170,28 @@ class KernelDisplay(Display):
             centre = kernel
             deviation = _exact_deviation(fitted_map, line)
             band = KNOWN
+        elif n_draws < 2:
+            raise ValueError(f"n_draws must be 0 or at least 2, got {n_draws}.")
         else:
-            centre, deviation = _redraws(seen, start, line, n_draws, random_state)
+            seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws)
+            maps = (seen.new_draw(rows, seed) for seed in seeds.tolist())
+            draws = [estimates_from_first(drawn, line) for drawn in maps]
+            centre = np.mean(draws, axis=0)
+            deviation = np.std(draws, axis=0, ddof=1)
             band = f"mean ± 2 sd of {n_draws} draws"
         size = f"{getattr(seen.features, seen.size_name):,} {seen.unit}"
         return cls(t, kernel, estimate, centre, deviation, band, size, along)
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        (ax,) = axes
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
         ends = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
         self.band_ = canvas.draw_band(ax, self.distances, ends, GREY, label=self.band)
         (self.kernel_line_,) = ax.plot(
             self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact"
         )
         label = "z(x)'z(x + t e)" + (f", {self.size}" if self.size else "")
-        (self.estimate_line_,) = ax.plot(
-            self.distances,
-            self.estimate,
-            **{"color": VERMILION, "linewidth": 1.2, "label": label, **kwargs},
-        )
+        look = {"color": VERMILION, "linewidth": 1.2, "label": label, **kwargs}
+        (self.estimate_line_,) = ax.plot(self.distances, self.estimate, **look)
         along = f" along {canvas.shortened(self.along)}" if self.along else ""
         canvas.label_axes(ax, f"Distance t{along}", "Kernel", xmargin=0)
         canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
@@ -189,17 +201,6 @@ def estimates_from_first(features: Any, line: NDArray) -> Floats:
     """z(x)'z(y) of the first row x and every row y."""
     Z = features.transform(line)
     return dense(Z @ Z[:1].T).ravel()
-
-
-def _start(seen: View, X: Any, direction: int | ArrayLike) -> NDArray:
-    """The rows that are known, or a row of zeros."""
-    if X is not None:
-        return seen.rows(X)
-    if seen.fitted:
-        return np.zeros((1, seen.features.n_features_in_))
-    if np.ndim(direction):
-        return np.zeros((1, np.size(direction)))
-    raise ValueError("How many columns there are is not known: fit the map, or give X.")
 
 
 def _unit(direction: int | ArrayLike, names: list[str]) -> tuple[NDArray, str]:
@@ -224,10 +225,8 @@ def _unit(direction: int | ArrayLike, names: list[str]) -> tuple[NDArray, str]:
 def _reach(seen: View, start: NDArray, e: NDArray) -> float:
     """Distance worth showing."""
     t = np.geomspace(1e-9, 1e9, 2001)
-    below = (
-        seen.exact(start, start + t[:, np.newaxis] * e)[0]
-        <= seen.features.kernel.variance / 2
-    )
+    kernel = seen.exact(start, start + t[:, np.newaxis] * e)[0]
+    below = kernel <= seen.features.kernel.variance / 2
     return float(HALVES * t[np.argmax(below)]) if below.any() else HALVES
 
 
@@ -244,30 +243,14 @@ def _exact_deviation(features: Any, line: NDArray) -> NDArray:
             "paired=True, an even number of features "
             "and a kernel of one term: otherwise use n_draws of 2 or more."
         )
-    moments = bias_and_variance(features)
-    assert moments is not None
+    moments: Any = bias_and_variance(features)
     return np.sqrt(moments(np.broadcast_to(line[:1], line.shape), line)[1])
-
-
-def _redraws(
-    seen: View, start: NDArray, line: NDArray, n_draws: int, random_state: int
-) -> tuple[NDArray, NDArray]:
-    """Mean and standard deviation of the estimate over draws."""
-    if n_draws < 2:
-        raise ValueError(f"n_draws must be 0 or at least 2, got {n_draws}.")
-    rows = line if seen.unit == "grids" else start
-    seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws).tolist()
-    draws = np.array(
-        [estimates_from_first(seen.new_draw(rows, seed), line) for seed in seeds]
-    )
-    return draws.mean(axis=0), draws.std(axis=0, ddof=1)
 
 
 PICTURE, ROW = 1.75, 2.4  # inches: least width of a picture, and height
 ORDERS = ("component", "given")
 
 
-@dataclass(eq=False, repr=False)
 class GramDisplay(Display):
     """The exact kernel matrix of some rows, and the products of random features of
     several sizes in its place.
@@ -376,30 +359,23 @@ class GramDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [Block(ROW, [1] * (1 + len(self.estimates)), PICTURE)]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        matrices = [self.exact, *self.estimates]
-        low = min(0.0, *(float(matrix.min()) for matrix in matrices))
-        high = max(float(matrix.max()) for matrix in matrices)
-        look: Look = {
-            "cmap": "viridis",
-            "vmin": low,
-            "vmax": high,
-            "interpolation": "nearest",
-            **kwargs,
-        }
-        self.images_ = [
-            one.imshow(matrix, **look)
-            for one, matrix in zip(axes, matrices, strict=True)
-        ]
+    def _draw(self, kwargs: Look) -> None:
         titles = ["Exact kernel"]
         errors = zip(self.sizes, self.max_errors, self.rms_errors, strict=True)
         for size, most, rms in errors:
             unit = self.unit.removesuffix("s") if size == 1 else self.unit
             titles.append(f"{size:,} {unit}\nerror: max {most:.2g}\nRMS {rms:.2g}")
-        for one, title in zip(axes, titles, strict=True):
-            canvas.label_axes(one, title=title, xticks=[], yticks=[])
-        axes[0].set_ylabel(f"{len(self.exact):,} row{'s' * (len(self.exact) > 1)}")
-        self.colorbar_ = canvas.add_colour_bar(self.images_[0], axes, "k(x, y)")
+        matrices = [self.exact, *self.estimates]
+        look: Look = {"cmap": "viridis", "interpolation": "nearest"}
+        look["vmin"] = min(0.0, np.min(matrices))
+        look["vmax"] = np.max(matrices)
+        self.images_ = []
+        for ax, matrix, title in zip(self.axes_, matrices, titles, strict=True):
+            self.images_.append(ax.imshow(matrix, **look | kwargs))
+            canvas.label_axes(ax, title=title, xticks=[], yticks=[])
+        n = len(self.exact)
+        self.ax_.set_ylabel(f"{n:,} row{'s' * (n > 1)}")
+        self.colorbar_ = canvas.add_colour_bar(self.images_[0], self.axes_, "k(x, y)")
 
 
 def _component(X: NDArray) -> NDArray:
@@ -416,7 +392,6 @@ SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 TINY = np.finfo(float).tiny
 
 
-@dataclass(eq=False, repr=False)
 class ErrorDisplay(Display):
     """Error |z(x)'z(y) - k(x, y)| of the pairs of some rows against the number D of
     features, with 1 / sqrt(D).
@@ -529,7 +504,13 @@ class ErrorDisplay(Display):
                 "X has one distinct row only, and errors are those of pairs: give "
                 "two or more."
             )
-        limit = None if bound is None else _bound(bound, sizes)
+        if callable(bound):
+            bound = [bound(size) for size in sizes]
+        if bound is not None and np.shape(bound) != (len(sizes),):
+            raise ValueError(
+                f"bound must be {len(sizes)} numbers, one for each size, got shape "
+                f"{np.shape(bound)}."
+            )
         pairs = np.triu_indices(len(rows), 1)
         exact = seen.exact(rows)[pairs]
         rng = np.random.default_rng(random_state)
@@ -539,22 +520,17 @@ class ErrorDisplay(Display):
                 drawn = seen.new_draw(rows, seed, **{seen.size_name: int(size)})
                 wrong = np.abs(estimated_gram(drawn, rows)[pairs] - exact)
                 errors[:, i, r] = wrong.mean(), wrong.max()
-        return cls(
-            sizes,
-            errors[0],
-            errors[1],
-            limit,
-            "grids P" if seen.unit == "grids" else "features D",
-        )
+        unit = "grids P" if seen.unit == "grids" else "features D"
+        mean, largest = errors
+        return cls(sizes, mean, largest, bound, unit)
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        (ax,) = axes
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        self.bands_ = list[Any]()
-        self.fits_ = list[Any]()
-        self.bound_line_: Any = None
-        lines = list[Any]()
+        self.bands_ = []
+        self.fits_ = []
+        lines = []
         root = np.sqrt(self.sizes)
         for errors, colour, marker, label in (
             (self.mean_errors, BLUE, "o", "mean of the pairs"),
@@ -566,14 +542,12 @@ class ErrorDisplay(Display):
             c = np.exp(np.mean(np.log(np.maximum(mean, TINY) * root)))
             self.fits_ += ax.plot(self.sizes, c / root, "--", color=GREY)
             self.bands_.append(canvas.draw_band(ax, self.sizes, ends, colour))
-            lines += ax.plot(
-                self.sizes,
-                mean,
-                **{"color": colour, "marker": marker, "label": label, **kwargs},
-            )
+            look = {"color": colour, "marker": marker, "label": label, **kwargs}
+            lines += ax.plot(self.sizes, mean, **look)
         self.mean_line_, self.max_line_ = lines
         self.fits_[0].set_label(f"c / √{self.unit[-1]}")
         keys = [self.max_line_, self.mean_line_, self.fits_[0]]
+        self.bound_line_ = None
         if self.bound is not None:
             (self.bound_line_,) = ax.plot(
                 self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound"
@@ -584,18 +558,6 @@ class ErrorDisplay(Display):
         across = f"Number of {self.unit}"
         canvas.label_axes(ax, across, "Error of z(x)'z(y)", title)
         canvas.add_legend(ax, keys)
-
-
-def _bound(bound: Any, sizes: Sequence[int]) -> Floats:
-    values = np.array(
-        [bound(size) for size in sizes] if callable(bound) else bound, np.float64
-    )
-    if values.shape != (len(sizes),):
-        raise ValueError(
-            f"bound must be {len(sizes)} numbers, one for each size, got shape "
-            f"{values.shape}."
-        )
-    return values
 
 
 # Coordinates drawn for a density, and frequencies at a time, a power of two
@@ -610,7 +572,6 @@ ATOM = 2e-4  # share of equal frequencies from which they are no matter of chanc
 MOST_BARS, MOST_RUGS = 60, 2000
 
 
-@dataclass(eq=False, repr=False)
 class SpectrumDisplay(Display):
     """The spectral density of a kernel in one coordinate, or of the frequencies'
     length, and the frequencies drawn.
@@ -716,80 +677,76 @@ class SpectrumDisplay(Display):
         """
         seen = view(features, FourierFeatures)
         if X is None and not seen.fitted:
-            raise ValueError(
-                "How many columns there are is not known: fit the map, or give X."
-            )
-        fitted_map = seen.fitted_map(
-            seen.rows(X) if X is not None else np.empty((0, 0)), random_state
-        )
+            raise ValueError(UNKNOWN_COLUMNS)
+        rows = np.empty((0, 0)) if X is None else seen.rows(X)
+        fitted_map = seen.fitted_map(rows, random_state)
         d = fitted_map.n_features_in_
-        if coordinate != "length" and not (
-            isinstance(coordinate, int | np.integer) and 0 <= coordinate < d
-        ):
-            raise ValueError(
-                f"coordinate must be a column from 0 to {d - 1} or 'length', got "
-                f"{coordinate!r}."
-            )
-        law = _sample(
-            fitted_map.kernel, d, coordinate, size, np.random.default_rng(random_state)
-        )
-        drawn = _part(fitted_map.frequencies_, coordinate)
-        weights = fitted_map.amplitudes_**2 / np.where(
-            np.arange(len(drawn)) < len(drawn) - len(fitted_map.offsets_), 1, 2
-        )
-        atoms, shares = _atoms(law)
-        grid, density = _density(
-            law[~np.isin(law, atoms)],
-            len(law),
-            _span(law, drawn, coordinate == "length"),
-        )
         label = "Length of the frequency  [rad per unit]"
         if coordinate != "length":
-            name = canvas.shortened(seen.names(X, d)[int(coordinate)])
+            if not isinstance(coordinate, int | np.integer) or not 0 <= coordinate < d:
+                raise ValueError(
+                    f"coordinate must be a column from 0 to {d - 1} or 'length', got "
+                    f"{coordinate!r}."
+                )
+            name = canvas.shortened(seen.names(X, d)[coordinate])
             label = f"Frequency in {name}  [rad per unit]"
+        law = _sample(fitted_map.kernel, d, coordinate, size, random_state)
+        drawn = _part(fitted_map.frequencies_, coordinate)
+        # Waves come in pairs of cosine and sine, but for those with an offset
+        paired = len(drawn) - len(fitted_map.offsets_)
+        weights = fitted_map.amplitudes_**2
+        weights[paired:] /= 2
+        # Values that come again and again, and their shares
+        values, counts = np.unique(law, return_counts=True)
+        often = counts > ATOM * len(law)
+        atoms, shares = values[often], counts[often] / len(law)
+        # Ends of the axis, near the middle of the distribution where its tails are
+        # heavy
+        low, a, middle, b, high = np.quantile(law, [TAIL, 0.25, 0.5, 0.75, 1 - TAIL])
+        reach = REACH * ((b - a) or (high - low) or abs(middle) or 1.0)
+        end = min(high, middle + reach) + (high == low)
+        start = 0.0 if coordinate == "length" else max(low, middle - reach)
+        # The filtered histogram, mirrored at an end at 0
+        width = (end - start) / CELLS
+        before = 0 if start == 0 else SPARE
+        edges = start + width * np.arange(-before, CELLS + SPARE + 1)
+        counts = np.histogram(law[~np.isin(law, atoms)], edges)[0]
+        smooth = gaussian_filter1d(counts / (len(law) * width), SMOOTHING)
+        density = smooth[before : before + CELLS]
+        grid = start + width * (np.arange(CELLS) + 0.5)
         return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        (ax,) = axes
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
         cell = self.grid[1] - self.grid[0]
-        low = self.grid[0] - cell / 2
-        high = self.grid[-1] + cell / 2
-        bars = int(np.clip(2 * np.sqrt(len(self.drawn)), 5, MOST_BARS))
+        ends = low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
+        n = len(self.drawn)
+        bars = int(np.clip(2 * np.sqrt(n), 5, MOST_BARS))
         edges = np.linspace(low, high, bars + 1)
         width = edges[1] - edges[0]
         look: Look = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
-        look |= {"label": f"{len(self.drawn):,} drawn", **kwargs}
-        self.histogram_: Any = ax.hist(
-            self.drawn, edges.tolist(), weights=self.weights / width, **look
-        )[2]
-        rugs = self.drawn[:MOST_RUGS]
-        (self.rug_,) = ax.plot(
-            rugs,
-            np.full(len(rugs), 0.015),
-            "|",
-            transform=ax.get_xaxis_transform(),
-            color=BLUE,
-            alpha=0.5,
+        look |= {"label": f"{n:,} drawn", **kwargs}
+        weights = self.weights / width
+        self.histogram_ = ax.hist(self.drawn, edges.tolist(), weights=weights, **look)[
+            2
+        ]
+        self.rug_ = canvas.draw_rug(
+            ax, self.drawn[:MOST_RUGS], 0.015, color=BLUE, alpha=0.5
         )
         (self.density_line_,) = ax.plot(
             self.grid, self.density, color=VERMILION, linewidth=1.8, label="density"
         )
-        self.atom_lines_: Any = None
+        self.atom_lines_ = None
         if len(self.atoms):
-            shares = self.atom_shares / width
+            look = {"linewidth": 2, "color": ORANGE}
+            look["label"] = "probability / width of a bar"
             self.atom_lines_ = ax.vlines(
-                self.atoms,
-                0,
-                shares,
-                linewidth=2,
-                color=ORANGE,
-                label="probability / width of a bar",
+                self.atoms, 0, self.atom_shares / width, **look
             )
-        outside = float(self.weights[(self.drawn < low) | (self.drawn > high)].sum())
+        outside = self.weights[(self.drawn < low) | (self.drawn > high)].sum()
         beyond = f"; {100 * outside:.2g} % of those drawn are beyond" if outside else ""
-        canvas.label_axes(
-            ax, self.label + beyond, "Density", xlim=(low, high), ylim=(0, None)
-        )
+        across = self.label + beyond
+        canvas.label_axes(ax, across, "Density", xlim=ends, ylim=(0, None))
         canvas.add_legend(ax)
 
 
@@ -800,51 +757,16 @@ def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
 
 
 def _sample(
-    kernel: Kernel, d: int, coordinate: int | str, size: int, rng: np.random.Generator
+    kernel: Kernel, d: int, coordinate: int | str, size: int, random_state: int
 ) -> NDArray:
     """Frequencies of the kernel's distribution, as even as they can be drawn."""
     size = int(min(size, max(NUMBERS / d, 1000)))
     terms = kernel.terms()
     measures = [leaf.spectral_measure() for _, factors in terms for leaf in factors]
-    by_chance = d * len(measures) > MOST_SOBOL or any(
-        isinstance(measure, Drawn) for measure in measures
-    )
-    sampling = "iid" if by_chance else "qmc"
+    sampling = "qmc"
+    if d * len(measures) > MOST_SOBOL or any(isinstance(m, Drawn) for m in measures):
+        sampling = "iid"
+    rng = np.random.default_rng(random_state)
     counts = [max(min(CHUNK, size - a), len(terms)) for a in range(0, size, CHUNK)]
     draws = (draw_frequencies(kernel, count, d, sampling, rng) for count in counts)
     return np.concatenate([_part(draw.frequencies, coordinate) for draw in draws])
-
-
-def _atoms(law: NDArray) -> tuple[NDArray, NDArray]:
-    """Values that come again and again, and their shares."""
-    values, counts = np.unique(law, return_counts=True)
-    often = counts > ATOM * len(law)
-    return values[often], counts[often] / len(law)
-
-
-def _span(law: NDArray, drawn: NDArray, positive: bool) -> tuple[float, float]:
-    """Ends of the axis, near the middle of the distribution where its tails are
-    heavy.
-    """
-    low, a, middle, b, high = np.quantile(law, [TAIL, 0.25, 0.5, 0.75, 1 - TAIL])
-    reach = REACH * ((b - a) or (high - low) or abs(middle) or 1.0)
-    return 0.0 if positive else float(max(low, middle - reach)), float(
-        min(high, middle + reach)
-    ) + (high == low)
-
-
-def _density(
-    law: NDArray, whole: int, span: tuple[float, float]
-) -> tuple[NDArray, NDArray]:
-    """Density at the middles of cells, as a share of `whole`: the filtered
-    histogram, mirrored at an end at 0.
-    """
-    low, high = span
-    width = (high - low) / CELLS
-    before = 0 if low == 0 else SPARE
-    edges = low + width * np.arange(-before, CELLS + SPARE + 1)
-    counts = np.histogram(law, edges)[0] / (whole * width)
-    smooth = gaussian_filter1d(counts, SMOOTHING, mode="reflect")[
-        before : before + CELLS
-    ]
-    return low + width * (np.arange(CELLS) + 0.5), smooth

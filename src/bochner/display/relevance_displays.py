@@ -5,7 +5,6 @@ map.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.data.columns import PARTS, column_names
 from bochner.data.encodings import NumberColumns, TimeColumn
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Block, Display, Look, fitted_attribute
+from bochner.display.base import Array, Block, Display, Look, fitted_attribute
 from bochner.display.canvas import BLUE, GREY
 from bochner.display.importance_displays import bar_block, draw_bars, largest
 from bochner.features.metric import Metric
@@ -69,33 +68,26 @@ def relevant_warps(
         Columns.
     """
     shift, scale = table_units(columns, metric.n_features_in_)
-    times = time_units(columns)
+    units = {
+        column.start: PARTS[column.kind][0]
+        for column in columns
+        if isinstance(column, TimeColumn) and column.kind != "time"
+    }
+    # Of learned metrics only those of the L1 distance mix warped coordinates; without
+    # a mixture or a second coordinate the L1 and the Euclidean distance are the same
+    order = 1 if (metric.warped_ < metric.linear_.shape[1]).any() else 2
     warps = []
     for j in _warped_columns(metric)[:most].tolist():
         knots = np.unique(metric.knots_[metric.source_[metric.warped_] == j])
-        along = distances_along(metric, j, knots)
-        warps.append(
-            Warp(names[j], shift[j] + scale[j] * knots, along, times.get(j, ""))
-        )
+        # The length of the way in all coordinates of the column, of which one may be
+        # its value and one its rank
+        rows = np.zeros((len(knots), metric.n_features_in_))
+        rows[:, j] = knots
+        steps = np.diff(metric.coordinates(rows), axis=0)
+        along = np.append(0.0, np.cumsum(np.linalg.norm(steps, order, axis=1)))
+        x = shift[j] + scale[j] * knots
+        warps.append(Warp(names[j], x, along, units.get(j, "")))
     return warps
-
-
-def distances_along(metric: Metric, j: int, values: NDArray) -> NDArray[np.float64]:
-    """Learned distance from the first of some rising values of column j to each, along
-    the column, shape (k,).
-
-    It is the length of the way in all coordinates of the column, of which one may be
-    its value and one its rank. Of learned metrics only those of the L1 distance mix
-    warped coordinates; without a mixture or a second coordinate the L1 and the
-    Euclidean distance are the same.
-    """
-    rows = np.zeros((len(values), metric.n_features_in_))
-    rows[:, j] = values
-    mixes_warps = (metric.warped_ < metric.linear_.shape[1]).any()
-    steps = np.linalg.norm(
-        np.diff(metric.coordinates(rows), axis=0), 1 if mixes_warps else 2, axis=1
-    )
-    return np.append(0.0, np.cumsum(steps))
 
 
 def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArray]:
@@ -110,18 +102,6 @@ def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArra
         elif isinstance(column, TimeColumn) and column.kind != "time":
             shift[column.start], scale[column.start] = column.shift, column.scale
     return shift, scale
-
-
-def time_units(columns: Sequence[Any]) -> dict[int, str]:
-    """Units of the encoded columns that are moments or durations: "days" or
-    "seconds".
-    """
-    times = [
-        column
-        for column in columns
-        if isinstance(column, TimeColumn) and column.kind != "time"
-    ]
-    return {column.start: PARTS[column.kind][0] for column in times}
 
 
 def _warped_columns(metric: Metric) -> NDArray[np.intp]:
@@ -139,7 +119,6 @@ def _warped_columns(metric: Metric) -> NDArray[np.intp]:
     return order[span[order] > 0]
 
 
-@dataclass(eq=False, repr=False)
 class MetricDisplay(Display):
     """The relevance of columns in a learned metric, its warps, and its linear map.
 
@@ -324,16 +303,18 @@ class MetricDisplay(Display):
             blocks.append(Block(1.1 + side + CHARACTER * below))
         return blocks
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
+    def _draw(self, kwargs: Look) -> None:
         sharey = kwargs.pop("sharey")
         first_warp = int(self._has_bars)
-        self.bars_ = self._draw_relevance(axes[0]) if first_warp else None
-        warps = axes[first_warp : first_warp + len(self.warps)]
-        self.lines_ = self._draw_warps(warps, sharey, kwargs)
+        self.bars_ = self._draw_relevance(self.ax_) if first_warp else None
+        warps = self.axes_[first_warp : first_warp + len(self.warps)]
+        self.lines_: list[Any] = []
+        if self.warps:
+            self._draw_warps(warps, sharey, kwargs)
         self.image_: Any = None
         self.colorbar_: Any = None
         if self.linear is not None:
-            self._draw_map(axes[-1])
+            self._draw_map(self.axes_[-1])
 
     def _bars(self) -> NDArray:
         """Columns that get a bar: all of a few, else the largest of those that are
@@ -344,50 +325,39 @@ class MetricDisplay(Display):
             return order[self.relevance[order] > 0]
         return order
 
-    def _draw_relevance(self, ax: Axes) -> Any:
+    def _draw_relevance(self, ax: Any) -> Any:
         shown = self._bars()
         d = len(self.feature_names)
         lengths = self.relevance[shown]
         bars = draw_bars(ax, [self.feature_names[j] for j in shown], lengths)
-        ax.bar_label(
-            bars,
-            [percent(share) for share in lengths],
-            padding=3,
-            color=GREY,
-            fontsize=0.9 * canvas.text_size(ax),
-        )
+        look: Look = {"color": GREY, "fontsize": 0.9 * canvas.text_size(ax)}
+        ax.bar_label(bars, list(map(percent, lengths)), padding=3, **look)
         canvas.percent_ticks(ax.xaxis)
-        columns_note = (
-            f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
-        )
-        title = f"Relevance{columns_note if lengths.any() else ': not known'}"
+        title = "Relevance"
+        if not lengths.any():
+            title += ": not known"
+        elif len(shown) < d:
+            title += f": the {len(shown)} largest of {d:,} columns"
         ends = (0, 1.18 * (lengths.max(initial=0.0) or 1.0))
         canvas.label_axes(ax, "Share of the mean distance", "", title, xlim=ends)
         return bars
 
-    def _draw_warps(
-        self, axes: Sequence[Axes], sharey: bool, kwargs: Look
-    ) -> list[Any]:
-        lines = list[Any]()
+    def _draw_warps(self, axes: Any, sharey: bool, kwargs: Look) -> None:
         levels = [np.asarray(warp.w) for warp in self.warps]
-        for ax, warp, warp_levels in zip(axes, self.warps, levels, strict=True):
-            marker = "." if len(warp_levels) <= FEW_KNOTS else ""
-            lines += ax.plot(
-                warp.x, warp_levels, **{"color": BLUE, "marker": marker, **kwargs}
-            )
-            shown = np.concatenate(levels) if sharey else warp_levels
+        for ax, warp, shown in zip(axes, self.warps, levels, strict=True):
+            marker = "." if len(shown) <= FEW_KNOTS else ""
+            look = {"color": BLUE, "marker": marker, **kwargs}
+            self.lines_ += ax.plot(warp.x, shown, **look)
             first = canvas.in_first_column(ax, axes[0])
             label = "Distance" if first else ""
-            ends = canvas.box_around(shown, 0.06)
+            ends = canvas.box_around(np.concatenate(levels) if sharey else shown, 0.06)
             canvas.label_axes(ax, canvas.shortened(warp.name), label, ylim=ends)
             canvas.mark_units(ax.xaxis, warp.unit)
             ax.tick_params(labelleft=first or not sharey)
-        if lines:
-            n = len(lines)
-            whole = self.n_warped or 0
-            warps_note = f": {n} of {whole:,}" if whole > n else ""
-            canvas.label_axes(axes[0], title=f"Warps{warps_note}")
-        return lines
+        n = len(levels)
+        whole = self.n_warped or 0
+        title = f"Warps: {n} of {whole:,}" if whole > n else "Warps"
+        canvas.label_axes(axes[0], title=title)
 
     def _map_names(self) -> list[str]:
         """Names below the map, where they fit."""
@@ -396,7 +366,7 @@ class MetricDisplay(Display):
             return []
         return canvas.shortened_all(names, MAP_NAME_WIDTH)
 
-    def _draw_map(self, ax: Axes) -> None:
+    def _draw_map(self, ax: Any) -> None:
         limit = float(np.abs(self.linear).max()) or 1.0
         self.image_ = ax.imshow(
             self.linear, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit

@@ -4,8 +4,8 @@ intervals, probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,8 +14,8 @@ from scipy.stats import binom, norm, rankdata
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
-from bochner.display.base import Array, Axes, Block, Display, Look
-from bochner.display.canvas import BLUE, GREY, VERMILION
+from bochner.display.base import Array, Block, Display, Look
+from bochner.display.canvas import BLUE, DOTTED, GREY, VERMILION
 from bochner.display.importance_displays import name_rows
 from bochner.display.row_access import (
     column_of,
@@ -61,7 +61,6 @@ class Band(NamedTuple):
     high: NDArray[np.float64]
 
 
-@dataclass(eq=False, repr=False)
 class BandDisplay(Display):
     """Predicted mean along one column, with the bands of its intervals or deviations,
     and rows as dots.
@@ -191,45 +190,55 @@ class BandDisplay(Display):
             raise ValueError(
                 f"Column {name!r} holds no numbers: give one that does as column."
             )
-        rows, grid, means = _along(X, values)
+        if n_columns(X) == 1:
+            # Even steps through the range, but for the few values that are far off,
+            # and somewhat beyond
+            finite = values[np.isfinite(values)]
+            low, high = np.quantile(finite, [TAIL, 1 - TAIL], method="inverted_cdf")
+            room = BEYOND * (high - low) or 0.5
+            grid = np.linspace(low - room, high + room, POINTS)
+            rows = rows_along(X, grid)
+            means: Any = np.asarray
+        else:
+            row_numbers = sample(np.flatnonzero(np.isfinite(values)), MOST_SMOOTHED, 0)
+            x = values[row_numbers]
+            shares = np.linspace(TAIL, 1 - TAIL, POINTS)
+            grid = np.unique(np.quantile(x, shares, method="inverted_cdf"))
+            rows = take(X, row_numbers)
+            means = partial(np.matmul, _local_weights(x, grid))
         mean = means(target_of(model.predict(rows), target))
         if kind == "std":
             deviation = means(deviation_of(model, rows, target))
-            steps = [norm.ppf((1 + level) / 2) * deviation for level in levels]
-            bands = [
-                Band(level, mean - step, mean + step)
-                for level, step in zip(levels, steps, strict=True)
-            ]
-        else:
-            bands = [
-                Band(level, *means(interval_of(model, rows, level, target)).T)
-                for level in levels
-            ]
-        points = None if y is None else _points(values, target_of(y, target))
+        bands = []
+        for level in levels:
+            if kind == "std":
+                step = norm.ppf((1 + level) / 2) * deviation
+                ends = mean - step, mean + step
+            else:
+                ends = means(interval_of(model, rows, level, target)).T
+            bands.append(Band(level, *ends))
+        points = None
+        if y is not None:
+            targets = target_of(y, target)
+            if len(values) != len(targets):
+                raise ValueError(f"X has {len(values)} rows, and y {len(targets)}.")
+            points = np.column_stack([values, targets])
+            points = sample(points[np.isfinite(points).all(axis=1)], MOST_DOTS, 0)
         label = str(getattr(y, "name", None) or "target")
-        return cls(
-            grid,
-            mean,
-            bands,
-            points,
-            (name, label),
-            kind,
-            n_columns(X) - 1,
-            time_unit(X, column),
-        )
+        unit = time_unit(X, column)
+        n_others = n_columns(X) - 1
+        return cls(grid, mean, bands, points, (name, label), kind, n_others, unit)
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        (ax,), self.bands_ = axes, list[Any]()
-        for band in self.bands:
-            label = f"{100 * band.coverage:g} %"
-            ends = (band.low, band.high)
-            drawn = canvas.draw_band(ax, self.grid, ends, BLUE, label=label)
-            self.bands_.append(drawn)
-        (self.line_,) = ax.plot(
-            self.grid,
-            self.mean,
-            **{"color": BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs},
-        )
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
+        self.bands_ = [
+            canvas.draw_band(
+                ax, self.grid, band[1:], BLUE, label=f"{100 * band.coverage:g} %"
+            )
+            for band in self.bands
+        ]
+        look = {"color": BLUE, "linewidth": 1.8, "label": "predicted mean"}
+        (self.line_,) = ax.plot(self.grid, self.mean, **look | kwargs)
         self.points_ = None
         if self.points is not None:
             # The axis ends at all of line and bands, and at the dots but for the few
@@ -238,10 +247,8 @@ class BandDisplay(Display):
             ax.update_datalim(np.column_stack([self.grid[[0, -1]], usual]))
             ax.autoscale_view()
             ax.autoscale(False)
-            column, target = self.points.T
             self.points_ = ax.scatter(
-                column,
-                target,
+                *self.points.T,
                 s=12,
                 color=GREY,
                 alpha=0.45,
@@ -255,24 +262,6 @@ class BandDisplay(Display):
         canvas.label_axes(ax, x, y, title, xlim=self.grid[[0, -1]])
         canvas.mark_units(ax.xaxis, self.unit)
         canvas.add_legend(ax)
-
-
-def _along(
-    X: Any, values: NDArray
-) -> tuple[Any, NDArray[np.float64], Callable[[NDArray], NDArray]]:
-    """Rows to predict, the values of the column that are drawn, and what makes means
-    there of predictions.
-    """
-    if n_columns(X) == 1:
-        grid = _grid(values)
-        return rows_along(X, grid), grid, np.asarray
-    row_numbers = sample(np.flatnonzero(np.isfinite(values)), MOST_SMOOTHED, 0)
-    x = values[row_numbers]
-    grid = np.unique(
-        np.quantile(x, np.linspace(TAIL, 1 - TAIL, POINTS), method="inverted_cdf")
-    )
-    weights = _local_weights(x, grid)
-    return take(X, row_numbers), grid, lambda predicted: weights @ predicted
 
 
 def _local_weights(x: NDArray, grid: NDArray) -> NDArray[np.float64]:
@@ -289,23 +278,6 @@ def _local_weights(x: NDArray, grid: NDArray) -> NDArray[np.float64]:
         spread > 1e-9 * sums[0] ** 2, near * (sums[2] - apart * sums[1]), near
     )
     return linear / linear.sum(axis=1, keepdims=True)
-
-
-def _grid(values: NDArray) -> NDArray[np.float64]:
-    """Even steps through the range of a column, but for the few values that are far
-    off, and somewhat beyond.
-    """
-    finite_values = values[np.isfinite(values)]
-    low, high = np.quantile(finite_values, [TAIL, 1 - TAIL], method="inverted_cdf")
-    room = BEYOND * (high - low) or 0.5
-    return np.linspace(low - room, high + room, POINTS)
-
-
-def _points(values: NDArray, y: NDArray) -> NDArray[np.float64]:
-    if len(values) != len(y):
-        raise ValueError(f"X has {len(values)} rows, and y {len(y)}.")
-    both = np.column_stack([values, y])
-    return sample(both[np.isfinite(both).all(axis=1)], MOST_DOTS, 0)
 
 
 MOST_GROUPS = 10
@@ -345,11 +317,16 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
     given = values.astype(np.float64 if numbers else str)
     has_value = ~np.isnan(given) if numbers else given != ""
     distinct, counts = np.unique(given[has_value], return_counts=True)
-    groups = list[tuple[str, NDArray[np.bool_]]]()
+    groups = []
     if numbers and len(distinct) > MOST_GROUPS:
         of = np.full(len(given), -1)
         of[has_value] = equal_count_bins(given[has_value], MOST_GROUPS)
-        groups = [(_range(given[of == k]), of == k) for k in range(of.max() + 1)]
+        for k in range(of.max() + 1):
+            low, high = given[of == k].min(), given[of == k].max()
+            name = canvas.short_number(low)
+            if low < high:
+                name += f" to {canvas.short_number(high)}"
+            groups.append((name, of == k))
     else:
         # Numbers in their order, of texts the most frequent first
         first = distinct if numbers else distinct[np.argsort(-counts, kind="stable")]
@@ -369,12 +346,6 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
     ]
 
 
-def _range(values: NDArray) -> str:
-    low, high = (canvas.short_number(end) for end in (values.min(), values.max()))
-    return f"{low} to {high}" if values.min() < values.max() else low
-
-
-@dataclass(eq=False, repr=False)
 class CoverageDisplay(Display):
     """Share of targets within prediction intervals, for many coverages, and by groups
     of rows for one of them.
@@ -485,11 +456,10 @@ class CoverageDisplay(Display):
         levels = sorted({*coverages, coverage})
         truth = target_of(y, target)
         intervals = {level: interval_of(model, X, level, target) for level in levels}
-        name, values = (
-            ("prediction", target_of(model.predict(X), target))
-            if by == PREDICTED
-            else column_of(X, by)
-        )
+        if by == PREDICTED:
+            name, values = "prediction", target_of(model.predict(X), target)
+        else:
+            name, values = column_of(X, by)
         return cls.from_predictions(
             truth, intervals, by=values, by_name=name, coverage=coverage
         )
@@ -535,67 +505,50 @@ class CoverageDisplay(Display):
                 f"intervals must be those of coverages within 0 and 1, {coverage:g} "
                 f"among them: {levels}."
             )
-        ends = {
-            level: np.asarray(interval, np.float64)
-            for level, interval in intervals.items()
-        }
-        if wrong := [
-            interval.shape
-            for interval in ends.values()
-            if interval.shape != (len(truth), 2)
-        ]:
-            raise ValueError(
-                f"intervals must be of shape ({len(truth)}, 2), as y has "
-                f"{len(truth)} rows, got {wrong[0]}."
-            )
-        inside = {
-            level: (interval[:, 0] <= truth) & (truth <= interval[:, 1])
-            for level, interval in ends.items()
-        }
-        values = ends[coverage].mean(axis=1) if by is None else np.asarray(by)
+        inside = {}
+        for level, interval in intervals.items():
+            ends = np.asarray(interval, np.float64)
+            if ends.shape != (len(truth), 2):
+                raise ValueError(
+                    f"intervals must be of shape ({len(truth)}, 2), as y has "
+                    f"{len(truth)} rows, got {ends.shape}."
+                )
+            inside[level] = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+        if by is None:
+            by = np.asarray(intervals[coverage], np.float64).mean(axis=1)
+            by_name = by_name or "middle of the interval"
+        values = np.asarray(by)
         if values.shape != truth.shape:
             raise ValueError(
                 f"by must hold one value for each of the {len(truth)} rows, got "
                 f"shape {values.shape}."
             )
-        name = by_name or ("middle of the interval" if by is None else "group")
         groups = grouped(values, inside[coverage])
-        return cls(
-            levels,
-            [inside[level].mean() for level in levels],
-            len(truth),
-            groups,
-            name,
-            coverage,
-        )
+        covered = [inside[level].mean() for level in levels]
+        return cls(levels, covered, len(truth), groups, by_name or "group", coverage)
 
     def _blocks(self) -> list[Block]:
         return [Block(widths=WIDTHS)]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        self._draw_coverages(axes[0], kwargs)
-        self._draw_groups(axes[1])
-
-    def _draw_coverages(self, ax: Axes, kwargs: Look) -> None:
+    def _draw(self, kwargs: Look) -> None:
+        # Coverages
+        ax, group_axes = self.axes_
         ends = wilson_interval(self.covered, self.n_rows)
         ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
         self.band_ = canvas.draw_band(ax, self.coverages, ends.T, BLUE)
-        (self.line_,) = ax.plot(
-            self.coverages,
-            self.covered,
-            **{"color": BLUE, "marker": "o", "markersize": 4.5, **kwargs},
-        )
+        look = {"color": BLUE, **DOTTED, **kwargs}
+        (self.line_,) = ax.plot(self.coverages, self.covered, **look)
         canvas.percent_ticks(ax.xaxis, ax.yaxis)
         labels = "Nominal coverage", "Coverage measured", f"{self.n_rows:,} rows"
         canvas.label_axes(ax, *labels, xlim=(0, 1), ylim=(0, 1))
-
-    def _draw_groups(self, ax: Axes) -> None:
+        # Groups
+        ax = group_axes
         covered = np.array([group.covered for group in self.groups])
         ends = wilson_interval(covered, [group.n_rows for group in self.groups])
         positions = name_rows(ax, [group.name for group in self.groups])
         ax.axvline(self.coverage, color=GREY, linestyle="--", linewidth=1)
         off = (ends[:, 0] > self.coverage) | (ends[:, 1] < self.coverage)
-        colours: Any = np.where(off, VERMILION, BLUE)
+        colours = np.where(off, VERMILION, BLUE)
         halves = np.abs(ends.T - covered)
         self.errorbars_ = ax.errorbar(
             covered, positions, xerr=halves, fmt="none", ecolor=colours, elinewidth=1.5
@@ -611,7 +564,7 @@ class CoverageDisplay(Display):
 
 
 # Ratio of widths from which axes are logarithmic; of the bars
-MOST_DOTS, WIDE, SURE = 1000, 8.0, 0.95
+WIDE, SURE = 8.0, 0.95
 
 
 class WidthBin(NamedTuple):
@@ -635,7 +588,6 @@ class WidthBin(NamedTuple):
     mean: float
 
 
-@dataclass(eq=False, repr=False)
 class WidthDisplay(Display):
     """Absolute error against half the width of the prediction interval, by bins of
     width.
@@ -795,8 +747,8 @@ class WidthDisplay(Display):
         ]
         return cls(half, errors, bins, coverage, covered, interval_width(ends))
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        (ax,) = axes
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
         x, q, below, above, mean = np.array(self.bins).T
         low, high = np.quantile(self.half_widths, [0.002, 0.998])
         top = max(high, 1.1 * above.max())
@@ -810,38 +762,22 @@ class WidthDisplay(Display):
         self.points_ = ax.scatter(
             half, error, s=9, color=GREY, alpha=0.35, linewidths=0
         )
+        ends = [low, high]
         (self.diagonal_,) = ax.plot(
-            [low, high],
-            [low, high],
-            "--",
-            color=GREY,
-            linewidth=1.2,
-            label="half the width",
+            ends, ends, "--", color=GREY, linewidth=1.2, label="half the width"
         )
-        label = f"{100 * self.coverage:g} % quantile of the errors"
-        self.quantiles_ = ax.errorbar(
-            x,
-            q,
-            **{
-                "fmt": "o-",
-                "color": BLUE,
-                "markersize": 5.5,
-                "capsize": 2,
-                "yerr": np.array([q - below, above - q]),
-                "label": label,
-                "zorder": 3,
-                **kwargs,
-            },
-        )
-        (self.means_,) = ax.plot(
-            x,
-            mean,
-            "s-",
-            label="mean of the errors",
-            color=VERMILION,
-            markersize=4,
-            linewidth=1,
-        )
+        look = {
+            "fmt": "o-",
+            "color": BLUE,
+            "markersize": 5.5,
+            "capsize": 2,
+            "yerr": [q - below, above - q],
+            "label": f"{100 * self.coverage:g} % quantile of the errors",
+            "zorder": 3,
+        }
+        self.quantiles_ = ax.errorbar(x, q, **look | kwargs)
+        look = {"color": VERMILION, "markersize": 4, "label": "mean of the errors"}
+        (self.means_,) = ax.plot(x, mean, "s-", linewidth=1, **look)
         across = f"Half the width of the {100 * self.coverage:g} % interval"
         within = f"{100 * self.covered:.1f} % of {len(self.errors):,} rows within"
         title = f"{within}; mean width {canvas.short_number(self.mean_width)}"
@@ -858,10 +794,8 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
     first, beyond = binom.ppf([(1 - SURE) / 2, (1 + SURE) / 2], n, coverage)
     low = ordered[max(int(first), 1) - 1]
     high = ordered[min(int(beyond) + 1, n) - 1]
-    quantile = float(np.quantile(ordered, coverage, method="inverted_cdf"))
-    return WidthBin(
-        float(half.mean()), quantile, float(low), float(high), float(errors.mean())
-    )
+    quantile = np.quantile(ordered, coverage, method="inverted_cdf")
+    return WidthBin(*map(float, (half.mean(), quantile, low, high, errors.mean())))
 
 
 # Inches: height of the diagram, of a small one and its least width
@@ -870,7 +804,6 @@ CROWD = 0.25  # height of the histogram, a share of the diagram's
 MOST_CLASSES, CLASS_WIDTH, CELLS = len(canvas.LOOKS), 12, 50
 
 
-@dataclass(eq=False, repr=False)
 class ReliabilityDisplay(Display):
     """Frequency of an event against its predicted probability, in bins of about equal
     counts of rows.
@@ -974,12 +907,10 @@ class ReliabilityDisplay(Display):
                 f"{type(model).__name__} has no probabilities: give a classifier "
                 "with predict_proba."
             )
-        proba = model.predict_proba(X)
-        classes = model.classes_
         return cls.from_predictions(
             y,
-            proba,
-            classes=classes,
+            model.predict_proba(X),
+            classes=model.classes_,
             each=each,
             n_bins=n_bins,
             sample_weight=sample_weight,
@@ -1025,67 +956,71 @@ class ReliabilityDisplay(Display):
         """
         p = np.asarray(proba, np.float64)
         truth = np.asarray(y)
+        n_classes = None
         if p.ndim == 1:
-            return cls._collected(
-                {"event": (truth, p)}, "the event", n_bins, sample_weight
-            )
-        labels = np.unique(truth) if classes is None else np.asarray(classes)
-        if p.ndim != 2 or p.shape != (len(truth), len(labels)):
-            raise ValueError(
-                f"proba of shape {p.shape} does not fit {len(truth)} rows and "
-                f"{len(labels)} classes."
-            )
-        position = {label: k for k, label in enumerate(labels.tolist())}
-        if unknown := set(truth.tolist()) - set(position):
-            raise ValueError(
-                "y has labels that are none of the classes: "
-                f"{sorted(map(str, unknown))[:5]}."
-            )
-        class_numbers = np.array([position[label] for label in truth.tolist()])
-        if not each:
-            event = f"class {labels[1]}" if len(labels) == 2 else "the predicted class"
-            return cls._collected(
-                {event: judged_event(class_numbers, p)}, event, n_bins, sample_weight
-            )
-        frequent = np.argsort(
-            -np.bincount(class_numbers, minlength=len(labels)), kind="stable"
-        )[:MOST_CLASSES]
-        events = {
-            str(labels[k]): (class_numbers == k, p[:, k]) for k in np.sort(frequent)
-        }
-        display = cls._collected(events, "the class", n_bins, sample_weight)
-        return cls(display.curves, display.counts, display.event, len(labels))
-
-    @classmethod
-    def _collected(
-        cls,
-        events: Mapping[str, tuple[NDArray, NDArray]],
-        event: str,
-        n_bins: int,
-        sample_weight: Any,
-    ) -> Self:
-        curves = {
-            name: reliability(*truth_and_probability, n_bins, sample_weight)
-            for name, truth_and_probability in events.items()
-        }
-        counts = {
-            name: np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
-            for name, (_, p) in events.items()
-        }
-        return cls(curves, counts, event)
+            event = "the event"
+            events = {"event": (truth, p)}
+        else:
+            labels = np.unique(truth) if classes is None else np.asarray(classes)
+            K = len(labels)
+            if p.ndim != 2 or p.shape != (len(truth), K):
+                raise ValueError(
+                    f"proba of shape {p.shape} does not fit {len(truth)} rows and "
+                    f"{K} classes."
+                )
+            position = {label: k for k, label in enumerate(labels.tolist())}
+            if unknown := set(truth.tolist()) - set(position):
+                raise ValueError(
+                    "y has labels that are none of the classes: "
+                    f"{sorted(map(str, unknown))[:5]}."
+                )
+            classes_of_rows = np.array([position[label] for label in truth.tolist()])
+            event = f"class {labels[1]}" if K == 2 else "the predicted class"
+            if each:
+                event = "the class"
+                n_classes = K
+                n_rows = np.bincount(classes_of_rows, minlength=K)
+                frequent = np.argsort(-n_rows, kind="stable")[:MOST_CLASSES]
+                events = {
+                    str(labels[k]): (classes_of_rows == k, p[:, k])
+                    for k in np.sort(frequent)
+                }
+            else:
+                events = {event: judged_event(classes_of_rows, p)}
+        curves = {}
+        counts = {}
+        for name, (happened, p) in events.items():
+            curves[name] = reliability(happened, p, n_bins, sample_weight)
+            counts[name] = np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
+        return cls(curves, counts, event, n_classes)
 
     def _blocks(self) -> list[Block]:
         n = len(self.curves)
         return [Block(DIAGRAM if n == 1 else SMALL, [1] * n, LEAST)]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        ends = low, high = _ends_of_axes(self.curves.values())
-        self.lines_ = list[Any]()
-        self.bands_ = list[Any]()
-        self.histograms_ = list[Any]()
-        for ax, (name, curve) in zip(axes, self.curves.items(), strict=True):
+    def _draw(self, kwargs: Look) -> None:
+        # Axes end around all probabilities and bands
+        values = [
+            np.append(curve.probability, curve.interval)
+            for curve in self.curves.values()
+        ]
+        low, high = np.clip(canvas.box_around(np.concatenate(values), 0.05), 0.0, 1.0)
+        ends = low, high
+        drawn = len(self.curves)
+        self.lines_ = []
+        self.bands_ = []
+        self.histograms_ = []
+        for ax, (name, curve) in zip(self.axes_, self.curves.items(), strict=True):
             (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1)
-            self._draw_curve(ax, curve, kwargs)
+            p = curve.probability
+            look = {"color": BLUE, **DOTTED, "clip_on": False, **kwargs}
+            self.lines_ += ax.plot(p, curve.frequency, **look)
+            interval = curve.interval.T
+            self.bands_.append(
+                canvas.draw_band(ax, p, interval, BLUE)
+                if len(p) > 1
+                else ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
+            )
             counts = self.counts[name]
             heights = low + CROWD * (high - low) * counts / counts.max()
             edges = np.linspace(0, 1, len(counts) + 1)
@@ -1093,52 +1028,18 @@ class ReliabilityDisplay(Display):
                 heights, edges, baseline=low, color=GREY, fill=True, alpha=0.35
             )
             self.histograms_.append(steps)
-            first = canvas.in_first_column(ax, axes[0])
-            across, title = self._labels(name, curve, ax is axes[0])
+            # Labels, and the calibration error as the title
+            error = f"{100 * curve.error:{'.2g' if curve.error < 0.1 else '.0f'}} %"
+            across = "Probability"
+            title = f"{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
+            if drawn == 1:
+                n = len(curve.weight)
+                bins = f"{n} bins of equal counts" if n > 1 else "one bin"
+                across = f"Predicted probability of {canvas.shortened(self.event)}"
+                title = f"Calibration error {error} ({bins})"
+            elif ax is self.ax_ and (self.n_classes or 0) > drawn:
+                title = f"{drawn} of {self.n_classes} classes\n{title}"
+            first = canvas.in_first_column(ax, self.ax_)
             up = "Frequency" if first else ""
             canvas.label_axes(ax, across, up, title, xlim=ends, ylim=ends)
             ax.tick_params(labelleft=first)
-
-    def _draw_curve(self, ax: Axes, curve: Reliability, kwargs: Look) -> None:
-        p = curve.probability
-        ends = curve.interval.T
-        self.lines_ += ax.plot(
-            p,
-            curve.frequency,
-            **{
-                "color": BLUE,
-                "marker": "o",
-                "markersize": 4.5,
-                "clip_on": False,
-                **kwargs,
-            },
-        )
-        if len(p) > 1:
-            self.bands_.append(canvas.draw_band(ax, p, ends, BLUE))
-        else:
-            self.bands_.append(ax.vlines(p, *ends, color=BLUE, alpha=0.4, linewidth=4))
-
-    def _labels(self, name: str, curve: Reliability, first: bool) -> tuple[str, str]:
-        """Label of the probabilities, and title with the calibration error."""
-        digits = ".2g" if curve.error < 0.1 else ".0f"
-        error = f"{100 * curve.error:{digits}} %"
-        n = len(curve.weight)
-        if len(self.curves) == 1:
-            bins = f"{n} bins of equal counts" if n > 1 else "one bin"
-            across = f"Predicted probability of {canvas.shortened(self.event)}"
-            return across, f"Calibration error {error} ({bins})"
-        drawn = len(self.curves)
-        whole = self.n_classes or 0
-        classes_note = (
-            f"{drawn} of {whole} classes\n" if first and whole > drawn else ""
-        )
-        title = f"{classes_note}{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
-        return "Probability", title
-
-
-def _ends_of_axes(curves: Iterable[Reliability]) -> tuple[float, float]:
-    """Ends of both axes, around all probabilities and bands."""
-    parts = [np.append(curve.probability, curve.interval) for curve in curves]
-    values = np.concatenate(parts)
-    low, high = canvas.box_around(values, 0.05)
-    return max(float(low), 0.0), min(float(high), 1.0)

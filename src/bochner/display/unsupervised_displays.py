@@ -4,8 +4,7 @@ explain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
@@ -14,15 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bochner.arrays import Floats
 from bochner.display import canvas
-from bochner.display.base import (
-    Array,
-    Axes,
-    Block,
-    Display,
-    Look,
-    Values,
-    fitted_attribute,
-)
+from bochner.display.base import Array, Block, Display, Look, Values, fitted_attribute
 from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.relevance_displays import table_units
 from bochner.display.row_access import sample
@@ -87,46 +78,20 @@ def _point_size(n: int) -> float:
     return float(np.clip(20_000 / max(n, 1), 3, 20))
 
 
-class Category(NamedTuple):
-    """Rows that look the same.
-
-    Attributes
-    ----------
-    name : str
-    rows : bool array of shape (n,)
-    colour, marker : str
-        As matplotlib takes them.
+def categories(labels: NDArray) -> Iterator[tuple[str, NDArray, str, str]]:
+    """The 20 most frequent labels of n rows in order, and all others as one in grey:
+    for each the name, a mask of its rows, colour and marker.
     """
-
-    name: str
-    rows: NDArray[np.bool_]
-    colour: str
-    marker: str
-
-
-def categories(labels: ArrayLike) -> list[Category]:
-    """The 20 most frequent labels of n rows in order, and all others as one in grey."""
-    names = np.array([str(label) for label in np.asarray(labels).tolist()])
+    names = np.array(list(map(str, labels.tolist())))
     distinct, counts = np.unique(names, return_counts=True)
     shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
-    short = canvas.shortened_all(shown.tolist())
-    label_categories = [
-        Category(short[k], names == name, *canvas.look(k))
-        for k, name in enumerate(shown.tolist())
-    ]
-    if len(shown) < len(distinct):
-        label_categories.append(
-            Category(
-                f"{len(distinct) - len(shown)} others",
-                ~np.isin(names, shown),
-                GREY,
-                ".",
-            )
-        )
-    return label_categories
+    for k, short in enumerate(canvas.shortened_all(shown.tolist())):
+        yield short, names == shown[k], *canvas.look(k)
+    n_others = len(distinct) - len(shown)
+    if n_others:
+        yield f"{n_others} others", ~np.isin(names, shown), GREY, "."
 
 
-@dataclass(eq=False, repr=False)
 class EmbeddingDisplay(Display):
     """Rows as points by two of their scores; colours show categories, or numbers on a
     scale.
@@ -218,51 +183,38 @@ class EmbeddingDisplay(Display):
         step = -(-len(scores) // MOST_POINTS)
         shown_labels = None if labels is None else np.asarray(labels)[::step]
         first, second = components
-        return cls(
-            scores[::step][:, [first, second]],
-            shown_labels,
-            (f"Score {first + 1}", f"Score {second + 1}"),
-        )
+        names = f"Score {first + 1}", f"Score {second + 1}"
+        return cls(scores[::step, [first, second]], shown_labels, names)
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        every = np.ones(len(self.scores), bool)
-        self.colorbar_ = None
-        parts: list[tuple[NDArray, Look]]
-        if self.labels is None:
-            parts = [(every, {"color": BLUE})]
-        elif self._are_categories():
-            parts = [
-                (rows, {"color": [colour], "marker": marker, "label": name})
-                for name, rows, colour, marker in categories(self.labels)
-            ]
-        else:
-            shades = self.labels.astype(np.float64)
-            parts = [(every, {"c": shades, "cmap": "viridis"})]
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
         look: Look = {"s": _point_size(len(self.scores)), "linewidths": 0}
-        self.points_ = [
-            self.ax_.scatter(*self.scores[rows].T, **(look | part_look | kwargs))
-            for rows, part_look in parts
-        ]
+        self.points_ = []
+        self.colorbar_ = None
         if self.labels is not None and self._are_categories():
-            canvas.add_legend(self.ax_, title=self.label or None)
+            for name, rows, colour, marker in categories(self.labels):
+                look |= {"color": [colour], "marker": marker, "label": name, **kwargs}
+                self.points_.append(ax.scatter(*self.scores[rows].T, **look))
+            canvas.add_legend(ax, title=self.label or None)
         elif self.labels is not None:
-            self.colorbar_ = canvas.add_colour_bar(
-                self.points_[0], self.ax_, self.label
-            )
-        canvas.label_axes(self.ax_, *self.names)
+            look |= {"c": self.labels.astype(np.float64), "cmap": "viridis", **kwargs}
+            points = ax.scatter(*self.scores.T, **look)
+            self.points_.append(points)
+            self.colorbar_ = canvas.add_colour_bar(points, ax, self.label)
+        else:
+            look |= {"color": BLUE, **kwargs}
+            self.points_.append(ax.scatter(*self.scores.T, **look))
+        canvas.label_axes(ax, *self.names)
 
     def _are_categories(self) -> bool:
         labels = self.labels
         if labels.dtype.kind not in "iuf":
             return True
         distinct = np.unique(labels[np.isfinite(labels)])
-        return len(distinct) <= MOST_NUMBERS and bool(
-            (distinct == np.round(distinct)).all()
-        )
+        return len(distinct) <= MOST_NUMBERS and (distinct % 1 == 0).all()
 
 
-@dataclass(eq=False)
-class ClusterDisplay(Display):
+class ClusterDisplay(Display, repr=True):
     """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in a plane, coloured
     by cluster, and sizes.
 
@@ -351,43 +303,29 @@ class ClusterDisplay(Display):
             encoder = model.encoder_
             seen = dense(encoder.encode(X, np.float64))
         row_numbers = sample(np.arange(len(labels)), max_rows, random_state)
-        plane = Plane.of(seen[row_numbers], encoder)
-        return cls(
-            plane.in_table(seen[row_numbers]),
-            labels[row_numbers],
-            np.bincount(labels, minlength=n_clusters),
-            ("First coordinate", "Second coordinate") if X is None else plane.names,
-        )
+        rows = seen[row_numbers]
+        plane = Plane.of(rows, encoder)
+        sizes = np.bincount(labels, minlength=n_clusters)
+        names = cls.names if X is None else plane.names
+        return cls(plane.in_table(rows), labels[row_numbers], sizes, names)
 
     def _blocks(self) -> list[Block]:
         return [TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        scatter_axes, bar_axes = axes
+    def _draw(self, kwargs: Look) -> None:
+        scatter_axes, bar_axes = self.axes_
         self.points_ = []
         for k in range(len(self.sizes)):
             colour, marker = canvas.look(k)
-            cluster_points = self.points[self.labels == k]
-            self.points_.append(
-                scatter_axes.scatter(
-                    *cluster_points.T,
-                    **{
-                        "s": 10,
-                        "alpha": 0.7,
-                        "linewidths": 0,
-                        "color": colour,
-                        "marker": marker,
-                        **kwargs,
-                    },
-                )
-            )
-            if len(cluster_points):
-                apart = np.abs(cluster_points - np.median(cluster_points, axis=0)).sum(
-                    axis=1
-                )
+            points = self.points[self.labels == k]
+            look: Look = {"s": 10, "alpha": 0.7, "linewidths": 0}
+            look |= {"color": colour, "marker": marker, **kwargs}
+            self.points_.append(scatter_axes.scatter(*points.T, **look))
+            if len(points):
+                apart = np.abs(points - np.median(points, axis=0)).sum(axis=1)
                 box = {"boxstyle": "circle,pad=0.2", "facecolor": "white"}
                 box["edgecolor"] = colour
-                place: Any = cluster_points[np.argmin(apart)]
+                place = points[np.argmin(apart)]
                 scatter_axes.annotate(
                     str(k), place, ha="center", va="center", bbox=box, size=8
                 )
@@ -400,7 +338,6 @@ class ClusterDisplay(Display):
         canvas.label_axes(bar_axes, "Cluster", "Rows", title)
 
 
-@dataclass(eq=False, repr=False)
 class LabelDisplay(Display):
     """Rows in two components: colours show classes, shades how certain these are, and
     large markers known labels.
@@ -451,9 +388,8 @@ class LabelDisplay(Display):
         super().__post_init__()
         self.known = self.known.astype(bool)
         n = len(self.points)
-        if self.points.shape != (n, 2) or {
-            a.shape for a in (self.labels, self.certainty, self.known)
-        } != {(n,)}:
+        shapes = {a.shape for a in (self.labels, self.certainty, self.known)}
+        if self.points.shape != (n, 2) or shapes != {(n,)}:
             raise ValueError(
                 "points must have two columns, and a label, certainty and mark for "
                 "each row."
@@ -512,47 +448,39 @@ class LabelDisplay(Display):
             sample(np.flatnonzero(rows), max_rows, random_state)
             for rows in (is_labelled, ~is_labelled)
         ]
-        row_numbers = np.sort(np.concatenate(parts))
+        shown = np.sort(np.concatenate(parts))
         rows = model.encoder_.encode(X, np.float64)
         rows = dense(rows if rows.shape[1] == 2 else model.features_.coordinates(rows))
         certainty = (p.max(axis=1) * len(classes) - 1) / max(len(classes) - 1, 1)
         plane = Plane.of(rows, model.encoder_)
-        points, (x, y) = plane.in_table(rows[row_numbers]), plane.names
-        return cls(
-            points,
-            labels[row_numbers],
-            certainty[row_numbers],
-            is_labelled[row_numbers],
-            (x, y),
-        )
+        points = plane.in_table(rows[shown])
+        x, y = plane.names
+        return cls(points, labels[shown], certainty[shown], is_labelled[shown], (x, y))
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
+    def _draw(self, kwargs: Look) -> None:
         from matplotlib.colors import to_rgba
 
-        self.points_: Look = {}
-        self.known_: Look = {}
+        ax = self.ax_
+        self.points_ = {}
+        self.known_ = {}
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
         for name, rows, colour, marker in categories(self.labels):
-            labelled_rows = rows & self.known
             free = rows & ~self.known
-            shades = np.tile(to_rgba(colour), (int(free.sum()), 1))
-            shades[:, 3] = shade[free]
-            faint = {"s": SMALL, "color": shades, "linewidths": 0}
-            large = {"s": LARGE, "color": [colour], "label": name, "zorder": 3}
-            large |= {"edgecolors": "black", "linewidths": 1.0}
-            for drawn, chosen, look in (
-                (self.points_, free, faint),
-                (self.known_, labelled_rows, large),
-            ):
-                look |= {"marker": marker, **kwargs}
-                drawn[name] = self.ax_.scatter(*self.points[chosen].T, **look)
-        canvas.add_legend(self.ax_, list(self.known_.values()))
+            shades = [to_rgba(colour, alpha) for alpha in shade[free]]
+            look: Look = {"s": SMALL, "color": shades, "linewidths": 0}
+            look |= {"marker": marker, **kwargs}
+            self.points_[name] = ax.scatter(*self.points[free].T, **look)
+            look = {"s": LARGE, "color": [colour], "label": name, "zorder": 3}
+            look |= {"edgecolors": "black", "linewidths": 1.0}
+            look |= {"marker": marker, **kwargs}
+            self.known_[name] = ax.scatter(*self.points[rows & self.known].T, **look)
+        canvas.add_legend(ax, list(self.known_.values()))
         title = (
             f"{self.known.sum():,} of {len(self.known):,} rows with a label; "
             "shades: certainty"
         )
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(self.ax_, x, y, title)
+        canvas.label_axes(ax, x, y, title)
 
 
 # Points along a side of the contours; share of the range around the rows
@@ -560,7 +488,6 @@ SIDE, BESIDE = 60, 0.15
 LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
 
 
-@dataclass(eq=False, repr=False)
 class NoveltyDisplay(Display):
     """Rows in a plane, which of them are novel, the scores around them, and the
     histogram of the scores.
@@ -660,13 +587,10 @@ class NoveltyDisplay(Display):
     def _blocks(self) -> list[Block]:
         return [TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        self._draw_map(axes[0], kwargs)
-        self._draw_histogram(axes[1])
-
-    def _draw_map(self, ax: Axes, kwargs: Look) -> None:
-        low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
-        surface = np.clip(self.surface, low, None)
+    def _draw(self, kwargs: Look) -> None:
+        ax, histogram_axes = self.axes_
+        lowest = float(np.quantile(self.scores, LOWEST))
+        surface = np.clip(self.surface, min(lowest, self.offset) - 1.0, None)
         self.contours_ = ax.contourf(
             *self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5
         )
@@ -674,24 +598,22 @@ class NoveltyDisplay(Display):
             ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION)
         novel = self.scores < self.offset
         look: Look = {"linewidths": 0, "zorder": 3}
-        dots = look | {"s": 9, "color": BLUE, "marker": "o", "label": "normal"}
-        squares = look | {"s": 16, "color": VERMILION, "marker": "s", "label": "novel"}
-        self.normal_ = ax.scatter(*self.points[~novel].T, **(dots | kwargs))
-        self.novel_ = ax.scatter(*self.points[novel].T, **(squares | kwargs))
+        look |= {"s": 9, "color": BLUE, "marker": "o", "label": "normal", **kwargs}
+        self.normal_ = ax.scatter(*self.points[~novel].T, **look)
+        look |= {"s": 16, "color": VERMILION, "marker": "s", "label": "novel", **kwargs}
+        self.novel_ = ax.scatter(*self.points[novel].T, **look)
         canvas.add_legend(ax)
+        title = f"{novel.sum():,} of {len(novel):,} rows are novel"
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(ax, x, y, f"{novel.sum():,} of {len(novel):,} rows are novel")
-
-    def _draw_histogram(self, ax: Axes) -> None:
-        low = min(float(np.quantile(self.scores, LOWEST)), self.offset - 0.5)
-        ax.hist(np.clip(self.scores, low, None), bins=40, color=GREY)
-        self.offset_line_ = ax.axvline(self.offset, color=VERMILION)
-        canvas.label_axes(
-            ax, "Score: mean log share", "Rows", f"Offset {self.offset:.2f}"
-        )
+        canvas.label_axes(ax, x, y, title)
+        # The histogram of the scores
+        scores = np.clip(self.scores, min(lowest, self.offset - 0.5), None)
+        histogram_axes.hist(scores, bins=40, color=GREY)
+        self.offset_line_ = histogram_axes.axvline(self.offset, color=VERMILION)
+        title = f"Offset {self.offset:.2f}"
+        canvas.label_axes(histogram_axes, "Score: mean log share", "Rows", title)
 
 
-@dataclass(eq=False, repr=False)
 class ScreeDisplay(Display):
     """Share of the variance of each component, as bars, and the cumulative share, as a
     line.
@@ -740,27 +662,21 @@ class ScreeDisplay(Display):
         """
         return cls(fitted_attribute(model, "explained_variance_ratio_"))
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        (ax,), total = axes, np.cumsum(self.ratios)
-        self.bars_, self.line_ = _draw_bars(
-            ax, self.ratios, total, ("each component", "cumulative"), kwargs
-        )
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
+        total = np.cumsum(self.ratios)
+        look = {"label": "each component", **kwargs}
+        self.bars_, self.line_ = _draw_bars(ax, self.ratios, total, "cumulative", look)
         canvas.percent_ticks(ax.yaxis)
         title = (
             f"{len(total)} components explain {100 * total[-1]:.3g} % of the variance"
         )
-        highest = max(float(total[-1]) * 1.08, 1e-12)
-        canvas.label_axes(
-            ax, "Component", "Share of the variance", title, ylim=(0, highest)
-        )
+        ends = (0, max(total[-1] * 1.08, 1e-12))
+        canvas.label_axes(ax, "Component", "Share of the variance", title, ylim=ends)
 
 
 def _draw_bars(
-    ax: Axes,
-    bars: NDArray,
-    line: NDArray | None,
-    legend: tuple[str, str],
-    bar_look: Look,
+    ax: Any, bars: NDArray, line: NDArray | None, line_label: str, bar_look: Look
 ) -> tuple[Any, Any]:
     """Draw values of numbered components as bars, others as a line if there are any,
     with their legend.
@@ -773,18 +689,16 @@ def _draw_bars(
 
     numbers = np.arange(1, len(bars) + 1)
     drawn = None
-    look: Look = {"color": BLUE, "label": legend[0], **bar_look}
-    columns = ax.bar(numbers, bars, **look)
+    columns = ax.bar(numbers, bars, **{"color": BLUE, **bar_look})
     if line is not None:
         (drawn,) = ax.plot(
-            numbers, line, "o-", color=VERMILION, markersize=3, label=legend[1]
+            numbers, line, "o-", color=VERMILION, markersize=3, label=line_label
         )
         canvas.add_legend(ax)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return columns, drawn
 
 
-@dataclass(eq=False, repr=False)
 class CorrelationDisplay(Display):
     """Correlation of each pair of scores: training rows as bars, other rows as a line;
     and the first pair of scores.
@@ -872,41 +786,34 @@ class CorrelationDisplay(Display):
                 "X comes without y: give the second table of the same rows."
             )
         A, B = (np.asarray(scores) for scores in model.transform(X, y))
-        first = np.column_stack([A[:, :1], B[:, :1]])[
-            :: max(-(-len(A) // MOST_POINTS), 1)
-        ]
-        return cls(
-            correlations,
-            model.correlations_of(X, y),
-            first if first.shape[1] == 2 else None,
-        )
+        step = max(-(-len(A) // MOST_POINTS), 1)
+        first = np.column_stack([A[::step, :1], B[::step, :1]])
+        scores = first if first.shape[1] == 2 else None
+        return cls(correlations, model.correlations_of(X, y), scores)
 
     def _blocks(self) -> list[Block]:
         return [Block() if self.scores is None else TWO_PANELS]
 
-    def _draw(self, axes: list[Axes], kwargs: Look) -> None:
-        self._draw_correlations(axes[0], kwargs)
-        self.points_ = (
-            None if self.scores is None else self._draw_scores(axes[1], self.scores)
-        )
-
-    def _draw_correlations(self, ax: Axes, kwargs: Look) -> None:
-        legend = ("training rows", "other rows")
+    def _draw(self, kwargs: Look) -> None:
+        ax = self.ax_
+        look = {"label": "training rows", **kwargs}
         self.bars_, self.line_ = _draw_bars(
-            ax, self.correlations, self.others, legend, kwargs
+            ax, self.correlations, self.others, "other rows", look
         )
-        shown = self.correlations if self.others is None else self.others
-        lowest = float(min(self.correlations.min(initial=0.0), shown.min(initial=0.0)))
-        where = "training rows" if self.others is None else "other rows"
-        mean = float(shown.mean()) if len(shown) else 0.0
+        shown, where, colour = self.correlations, "training rows", BLUE
+        if self.others is not None:
+            shown, where, colour = self.others, "other rows", VERMILION
+        lowest = min(self.correlations.min(initial=0.0), shown.min(initial=0.0))
+        mean = shown.mean() if len(shown) else 0.0
         ends = (lowest - 0.05 if lowest < 0 else 0.0, 1.05)
-        canvas.label_axes(
-            ax, "Pair", "Correlation", f"Mean {mean:.2f} on {where}", ylim=ends
-        )
-
-    def _draw_scores(self, ax: Axes, scores: NDArray) -> Any:
-        """The first pair, in the colour of the rows that they are of."""
-        canvas.label_axes(ax, "First score of X", "First score of y")
-        colour = BLUE if self.others is None else VERMILION
-        x, y = scores.T
-        return ax.scatter(x, y, color=colour, s=_point_size(len(scores)), linewidths=0)
+        title = f"Mean {mean:.2f} on {where}"
+        canvas.label_axes(ax, "Pair", "Correlation", title, ylim=ends)
+        self.points_ = None
+        if self.scores is not None:
+            # The first pair, in the colour of the rows that they are of
+            ax = self.axes_[1]
+            size = _point_size(len(self.scores))
+            self.points_ = ax.scatter(
+                *self.scores.T, color=colour, s=size, linewidths=0
+            )
+            canvas.label_axes(ax, "First score of X", "First score of y")
