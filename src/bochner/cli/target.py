@@ -24,7 +24,7 @@ from bochner.scores import summaries as scores
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.column_values import why_text
 from bochner.sources.opening import open_source
-from bochner.sources.rows import finite_batches, is_text
+from bochner.sources.rows import finite_batches, has_lines
 
 CLASSES = "if it holds classes, use --task classification"
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
@@ -310,7 +310,7 @@ def summary_of_target(
         return TargetSummary.of(read_target(table, name, path))
     summary = TargetSummary(name)
     # Of Parquet files one column is read; text has been read already
-    if isinstance(table.schema, pa.Schema) and not is_text(table.parts[0]):
+    if isinstance(table.schema, pa.Schema) and not has_lines(table.parts[0]):
         with noted(lambda text: None):  # again
             table = open_source(
                 path,

@@ -24,6 +24,7 @@ from bochner.sources.schema import (
     Selection,
     bare,
     fitted,
+    needed_of_files,
     require,
     standard_layout,
     unified,
@@ -123,23 +124,16 @@ class FilePart(ABC):
             pa.schema([*one.schema, *more.schema])
             for one, more in zip(contents, constants, strict=True)
         ]
-        names = dict.fromkeys(name for whole in wholes for name in whole.names)
-        asked = pa.schema(schema or ())
-        require(names, selection.exclude)
-        require(names, asked.names, "schema: ")
         index = selection.index(
             dict.fromkeys(name for one in contents for name in one.frame_index)
         )
-        warn_of_index(index)
         selection = selection.without(index)
-        needed = []
-        for one, whole in zip(contents, wholes, strict=True):
-            try:
-                needed_schema = selection.among(whole.names).needed(whole)
-            except SourceError as error:
-                raise SourceError(f"{one.file.path}: {error}") from error
-            needed.append((one.file.path, needed_schema))
-        schema = unified(needed, asked)
+        asked = pa.schema(schema or ())
+        files = [
+            (one.file.path, whole) for one, whole in zip(contents, wholes, strict=True)
+        ]
+        schema = unified(needed_of_files(files, selection, asked), asked)
+        warn_of_index(index)
         parts = tuple(
             cls(one.file, first, stop, rows, selection, schema, more)
             for one, more in zip(contents, constants, strict=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -75,12 +75,8 @@ class Batch(NamedTuple):
         """Yield the rows in pieces of at most about `n_bytes` bytes."""
         n = self.X.shape[0]
         step = max(n * n_bytes // max(self.n_bytes, 1), 1)
-        if n <= step:
-            yield from [self] * (n > 0)
-        else:
-            yield from (
-                self.take(slice(start, start + step)) for start in range(0, n, step)
-            )
+        for start in range(0, n, step):
+            yield self.take(slice(start, start + step))
 
 
 def take_rows(values: Any, rows: slice | NDArray) -> Any:
@@ -112,6 +108,16 @@ def is_a(value: Any, package: str, *names: str) -> bool:
         kind.__name__ in names and kind.__module__.partition(".")[0] == package
         for kind in type(value).__mro__
     )
+
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """The sum of numbers of rows; None where one of them is not known."""
+    n_rows = 0
+    for count in counts:
+        if count is None:
+            return None
+        n_rows += count
+    return n_rows
 
 
 class Part(Protocol):
@@ -175,8 +181,12 @@ class TableSource:
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None if it is not known before they are read."""
-        counts = [part.n_rows for part in self.parts]
-        return None if None in counts else sum(count or 0 for count in counts)
+        return total([part.n_rows for part in self.parts])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.schema if isinstance(self.schema, int) else len(self.schema)
 
     @property
     def names(self) -> list[str] | None:
@@ -187,8 +197,7 @@ class TableSource:
         rows = (
             "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
         )
-        columns = self.schema if isinstance(self.schema, int) else len(self.schema)
-        return f"TableSource({rows} x {columns:,} columns: {self.what})"
+        return f"TableSource({rows} x {self.n_columns:,} columns: {self.what})"
 
 
 class RowError(SourceError):
@@ -211,9 +220,6 @@ class RowError(SourceError):
     def message_at(self, place: str) -> str:
         """The message with another name of the row."""
         return f"{self.before}{place}{self.after}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RowError, (self.before, self.row, self.after)
 
 
 def infinite_value(table: pa.Table) -> RowError | None:

@@ -7,7 +7,7 @@ text) that all values have.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
@@ -36,7 +36,7 @@ from bochner.sources.imported import (
     importing,
 )
 from bochner.sources.paths import FileState
-from bochner.sources.schema import Selection, require, unified
+from bochner.sources.schema import Selection, needed_of_files, unified
 
 MOST_APART = 3  # columns that are read as text one by one, before all are
 HEXADECIMAL = pa.uint64()  # of whole numbers such as 0x10, which are no floats
@@ -71,23 +71,23 @@ def open_csv(
     columns, given_types = _wanted(texts, selection, schema)
     with importing(sum(text.file.size for text in texts)) as folder:
         files = import_texts(texts, columns, given_types, folder)
-        total = reduce(add, (one.scan for one in files))
-        if not total.n_rows:
+        if not any(one.n_rows for one in files):
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
+    types = pa.schema(_common_types(files))
     # What there is to say of the columns and of the files
     has_row_names = any(text.dialect.has_row_names for text in texts)
-    numbered = [
-        name for name in _index_columns(files, total) if name or not has_row_names
-    ]
+    numbered = [name for name in _index_columns(files) if name or not has_row_names]
     index = selection.index([*numbered, *([""] if has_row_names else [])])
-    quiet = (*index, *(selection.columns or selection.named))
-    for sentence in (
-        *_remarks_on_columns(total, selection.index(numbered), quiet),
-        *_remarks(texts),
-    ):
+    number = columns.index("") + 1 if "" in columns else 0
+    for name in selection.index(numbered):
+        title = f"Column {name!r}" if name else f"Column {number}, which has no name,"
+        warn(f"{title} numbers the rows, and is left out.")
+    is_quiet = "" in (*index, *(selection.columns or selection.named))
+    if number and not is_quiet and not pa.types.is_null(types.field("").type):
+        warn(f"Column {number} has no name; give it one.")
+    for sentence in _remarks(texts):
         warn(sentence)
     # The columns that are read, and those that are kept: conditions may need others
-    types = pa.schema(total.types)
     selection = selection.without(index).among(types.names)
     parts = [
         ImportedPart(
@@ -109,28 +109,15 @@ def open_csv(
     return TableSource(tuple(parts), schema, what, inferred=tuple(inferred))
 
 
-def _index_columns(files: Sequence[ImportedText], total: CsvScan) -> list[str]:
+def _index_columns(files: Sequence[ImportedText]) -> list[str]:
     """First columns without a name that number the rows of all files, or of each."""
-    names = list(total.types)
-    each = [one.scan.numbers for one in files if one.scan.n_rows]
-    return sorted(
-        {*numbered_columns(names, total.numbers), *numbered_columns(names, *each)}
-    )
-
-
-def _remarks_on_columns(
-    total: CsvScan, index: Collection[str], quiet: Collection[str]
-) -> Iterator[str]:
-    """Yield that the index is left out, and that a column has no name, unless it is
-    one of those that are quiet.
-    """
-    types = total.types
-    number = list(types).index("") + 1 if "" in types else 0
-    for name in index:
-        title = f"Column {name!r}" if name else f"Column {number}, which has no name,"
-        yield f"{title} numbers the rows, and is left out."
-    if number and "" not in quiet and not pa.types.is_null(types[""]):
-        yield f"Column {number} has no name; give it one."
+    names = list(files[0].types)
+    together = {
+        name: reduce(add, (one.numbers[name] for one in files))
+        for name in files[0].numbers
+    }
+    each = [one.numbers for one in files if one.n_rows]
+    return sorted({*numbered_columns(names, together), *numbered_columns(names, *each)})
 
 
 def _wanted(
@@ -139,26 +126,18 @@ def _wanted(
     """The columns that may be needed, of which a condition takes any, and the types
     that are given for them.
     """
-    everything = dict.fromkeys(name for text in texts for name in text.names)
-    require(everything, selection.exclude)
-    require(everything, pa.schema(schema or ()).names, "schema: ")
-    wanted = []
-    for text in texts:
-        columns = pa.schema([(name, pa.null()) for name in text.names])
-        try:
-            selected_schema = replace(selection.among(text.names), where=None).schema(
-                columns
-            )
-        except SourceError as error:
-            raise SourceError(f"{text.path}: {error}") from error
-        wanted.append(
-            (text.path, selected_schema if selection.where is None else columns)
-        )
+    asked = pa.schema(schema or ())
+    files = [
+        (text.path, pa.schema([(name, pa.null()) for name in text.names]))
+        for text in texts
+    ]
+    needed = needed_of_files(files, replace(selection, where=None), asked)
     # Types that are given, and else those that files declare
     types = {name: pa.string() for text in texts for name in text.dialect.text}
-    types |= {column.name: column.type for column in schema or ()}
-    checked = unified(wanted, pa.schema(types)).names
-    return checked, {name: types[name] for name in checked if name in types}
+    types |= {column.name: column.type for column in asked}
+    needed = needed if selection.where is None else files
+    columns = unified(needed, pa.schema(types)).names
+    return columns, {name: types[name] for name in columns if name in types}
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:
@@ -173,8 +152,8 @@ def line_of(paths: Sequence[Path], row: int) -> str:
 
 
 @dataclass(frozen=True)
-class CsvScan:
-    """What was found in the rows of a file; the results of two files add.
+class ImportedText:
+    """A CSV file whose rows are in a temporary file.
 
     Attributes
     ----------
@@ -183,38 +162,28 @@ class CsvScan:
         Of each column: the first of Arrow's that all values have.
     numbers : dict of str to Numbering
         Of the first columns as far as they have no names.
-    """
-
-    n_rows: int
-    types: dict[str, pa.DataType]
-    numbers: dict[str, Numbering]
-
-    def __add__(self, other: CsvScan) -> CsvScan:
-        types = {
-            name: widened(kind, other.types[name]) for name, kind in self.types.items()
-        }
-        numbers = {
-            name: numbering + other.numbers[name]
-            for name, numbering in self.numbers.items()
-        }
-        return CsvScan(self.n_rows + other.n_rows, types, numbers)
-
-
-@dataclass(frozen=True)
-class ImportedText:
-    """A CSV file whose rows are in a temporary file.
-
-    Attributes
-    ----------
-    scan : CsvScan
     file : FileState
         The temporary file.
     pieces : list of Piece
     """
 
-    scan: CsvScan
+    n_rows: int
+    types: dict[str, pa.DataType]
+    numbers: dict[str, Numbering]
     file: FileState
     pieces: list[Piece]
+
+    def with_rows_of(self, other: ImportedText) -> ImportedText:
+        """Copy what was found in the rows, which are written once more."""
+        return replace(self, file=other.file, pieces=other.pieces)
+
+
+def _common_types(files: Sequence[ImportedText]) -> dict[str, pa.DataType]:
+    """The types that the values of all files have."""
+    return {
+        name: reduce(widened, (one.types[name] for one in files))
+        for name in files[0].types
+    }
 
 
 def import_texts(
@@ -230,17 +199,16 @@ def import_texts(
     files = in_threads(
         lambda k: import_text(texts[k], columns, known_types, folder, str(k)), numbers
     )
-    types = reduce(add, (one.scan for one in files)).types
+    types = _common_types(files)
 
     def fitting(k: int) -> ImportedText:
-        scan = files[k].scan
         if all(
             kind == types[name] or pa.types.is_null(kind)
-            for name, kind in scan.types.items()
+            for name, kind in files[k].types.items()
         ):
             return files[k]
         again = import_text(texts[k], columns, types, folder, str(k))
-        return replace(again, scan=scan)
+        return files[k].with_rows_of(again)
 
     return in_threads(fitting, numbers)
 
@@ -278,7 +246,7 @@ def import_text(
     with text.problems():
         try:
             imported_text = _written(text, columns, known_types, folder, name, as_text)
-            types = imported_text.scan.types
+            types = imported_text.types
             odd = [column for column in inferred if pa.types.is_binary(types[column])]
         except pa.ArrowInvalid as error:
             odd = text.columns_of(error)
@@ -289,7 +257,7 @@ def import_text(
             return import_text(text, columns, known_types, folder, name, more)
         if not all(pa.types.is_string(types[column]) for column in as_text):
             again = _written(text, columns, types, folder, name, ())
-            imported_text = replace(again, scan=imported_text.scan)
+            imported_text = imported_text.with_rows_of(again)
     text.file.check(text.path)
     return imported_text
 
@@ -329,7 +297,7 @@ def _written(
         column: pa.int64() if kind == HEXADECIMAL and column in inferred else kind
         for column, kind in types.items()
     }
-    return ImportedText(CsvScan(n_rows, types, numbers), file, rows.pieces)
+    return ImportedText(n_rows, types, numbers, file, rows.pieces)
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:

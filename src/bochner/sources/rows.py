@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Mask
 from bochner.data.columns import DATES, first_row, missing_targets
+from bochner.data.hashes import row_hashes
 from bochner.data.table_input import as_numbers, checked_matrix
 from bochner.scores.measures import MOST
 from bochner.sources.base import (
@@ -27,13 +28,14 @@ from bochner.sources.base import (
     infinite_value,
     take_rows,
 )
+from bochner.sources.column_values import is_text
 from bochner.sources.paths import reason
-from bochner.sources.schema import decoded, fitted, require, value_type
+from bochner.sources.schema import decoded, fitted, require
 
 
 class PartChecksum:
-    """Number and CRC-32 of rows that come batch by batch: of the bytes of each column,
-    and of where values are missing.
+    """Number and checksum of rows that come batch by batch, in whatever batches they
+    come.
 
     Attributes
     ----------
@@ -45,7 +47,7 @@ class PartChecksum:
 
     def __init__(self) -> None:
         self.n_read = self.n_kept = 0
-        self._sums: dict[tuple[str, str], int] = {}
+        self._sums: dict[str, int] = {}
 
     @property
     def checksum(self) -> int:
@@ -54,62 +56,32 @@ class PartChecksum:
 
     def add(self, batch: Batch, content: bool = True) -> None:
         """Count the next rows, and take in their content where that is wanted."""
-        X: Any
-        X, y, weight, _ = batch if content else (None, None, None, None)
-        if isinstance(X, pa.Table):
-            for name, column in zip(X.column_names, X.columns, strict=True):
-                start = self.n_read
-                for chunk in column.chunks:
-                    self._add_column(name, chunk, start)
-                    start += len(chunk)
-        elif sp.issparse(X):
-            self._add_bytes("X", "data", X.data)
-            self._add_bytes("X", "column", X.indices.astype(np.int64))
-            self._add_bytes("X", "length", np.diff(X.indptr).astype(np.int64))
-        elif X is not None:
-            self._add_bytes("X", "", X)
-        for name, values in (("y", y), ("weight", weight)):
-            if values is not None:
-                self._add_bytes(name, "apart", np.asarray(values))
         self.n_read += batch.X.shape[0]
+        if not content:
+            return
+        X = batch.X
+        if isinstance(X, pa.Table):
+            # Texts of which most differ take long to hash one by one
+            texts = [field.name for field in X.schema if is_text(field.type)]
+            for name in texts:
+                values = [*map(str, X[name].to_pylist()), ""]
+                self._add(f"text {name}", "\0".join(values).encode())
+            X = X.drop_columns(texts)
+        for name, values in (("X", X), ("y", batch.y), ("weight", batch.weight)):
+            if values is None or 0 in values.shape:
+                continue
+            if not isinstance(values, np.ndarray):
+                values = row_hashes(values)
+            elif values.dtype.kind not in "biuf":
+                values = row_hashes(values.reshape(len(values), -1))
+            self._add(name, np.ascontiguousarray(values))
 
     def keep(self, rows: int) -> None:
         """Count rows that have a target."""
         self.n_kept += rows
 
-    def _add_bytes(self, name: str, what: str, values: Any) -> None:
-        if isinstance(values, np.ndarray) and values.dtype == object:
-            values = "".join(f"{value!r}\n" for value in values.ravel()).encode(
-                errors="surrogatepass"
-            )
-        elif isinstance(values, np.ndarray):
-            values = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        self._sums[name, what] = crc32(values, self._sums.get((name, what), 0))
-
-    def _add_column(self, name: str, array: pa.Array, start: int) -> None:
-        """Add values of a column, the first of which has the number `start`."""
-        array = array.cast(value_type(array.type))
-        if array.null_count:
-            gaps = array.is_null().to_numpy(zero_copy_only=False)
-            self._add_bytes(name, "missing", start + np.flatnonzero(gaps))
-            array = array.drop_null()
-        if not len(array):
-            return
-        kind = array.type
-        if (
-            pa.types.is_string(kind)
-            or pa.types.is_large_string(kind)
-            or kind == pa.string_view()
-        ):
-            array = array.cast(pa.large_string())
-            _, offsets, content = array.buffers()
-            last = array.offset + len(array)
-            edges = np.frombuffer(offsets, np.int64)[array.offset : last + 1]
-            self._add_bytes(name, "length", np.diff(edges))
-            if content is not None:
-                self._add_bytes(name, "", content[int(edges[0]) : int(edges[-1])])
-        else:
-            self._add_bytes(name, "", array.to_numpy(zero_copy_only=False))
+    def _add(self, name: str, content: Any) -> None:
+        self._sums[name] = crc32(content, self._sums.get(name, 0))
 
 
 AnyRows = TypeVar("AnyRows", bound=NamedTuple)
@@ -193,17 +165,15 @@ class Roles:
             group = _column(X, self.group).to_numpy(zero_copy_only=False)
         if isinstance(X, pa.Table):
             X = X.drop_columns(list(self.columns))
+        rows = Rows(X, y, weight, number, group)
         if bad is not None and self.without == "keep":
-            bad = (
-                np.isinf(y.reshape(len(y), -1)).any(axis=1)
-                if y.dtype.kind == "f"
-                else None
-            )
+            is_float = y.dtype.kind == "f"
+            bad = np.isinf(y.reshape(len(y), -1)).any(axis=1) if is_float else None
         if bad is None or not bad.any():
-            return Rows(X, y, weight, number, group)
+            return rows
         if self.without != "drop":
             self._refuse(y, bad, first)
-        return Rows(X, y, weight, number, group).take(~bad)
+        return rows.take(~bad)
 
     def _targets(self, batch: Batch) -> tuple[Any, Mask | None]:
         """Targets, and which rows lack one."""
@@ -232,7 +202,7 @@ class Roles:
         """Weights; SourceError for those that are negative, infinite or missing."""
         if self.weight is not None:
             what = f"the weights {self.weight!r}"
-            weight = _as_floats(_column(batch.X, self.weight), what)
+            weight = _cast(_column(batch.X, self.weight), pa.float64(), what)
         elif batch.weight is None:
             return None
         else:
@@ -330,19 +300,16 @@ def _read_target(column: pa.ChunkedArray, name: str) -> tuple[NDArray, Mask]:
         kind = kind.value_type
     if is_a.is_temporal(kind):
         raise SourceError(f"column {name!r}: {DATES}")
-    if is_a.is_floating(kind) or is_a.is_decimal(kind):
-        values = _as_floats(column, f"the target {name!r}")
+    what = f"the target {name!r}"
+    if is_a.is_floating(kind) or is_a.is_decimal(kind) or is_a.is_null(kind):
+        values = _cast(column, pa.float64(), what)
         return values, ~np.isfinite(values)
     gaps = column.is_null().to_numpy()
-    if is_a.is_null(kind):
-        return np.full(len(column), np.nan), gaps
     if is_a.is_boolean(kind):
         return pc.fill_null(column, False).to_numpy(), gaps
     if is_a.is_integer(kind):
-        return _cast(
-            pc.fill_null(column, 0), pa.int64(), f"the target {name!r}"
-        ).to_numpy(), gaps
-    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        return _cast(pc.fill_null(column, 0), pa.int64(), what), gaps
+    if is_text(kind):
         return column.to_numpy().astype(object, copy=False), gaps
     raise SourceError(
         f"column {name!r}: targets must be numbers, text or booleans, not {kind}"
@@ -368,14 +335,10 @@ def _read_array(y: NDArray) -> tuple[NDArray, Mask | None]:
     return y, gaps if gaps.ndim == 1 else gaps.any(axis=1)
 
 
-def _as_floats(column: pa.ChunkedArray, what: str) -> Floats:
+def _cast(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> NDArray:
     """A column of numbers, missing ones as NaN."""
-    return _cast(column, pa.float64(), what).to_numpy()
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedArray:
     try:
-        return column.cast(kind, safe=pa.types.is_integer(kind))
+        return column.cast(kind, safe=pa.types.is_integer(kind)).to_numpy()
     except pa.ArrowException as error:
         raise SourceError(
             f"{what} cannot be read as numbers: {reason(error)}"
@@ -434,14 +397,14 @@ def part_rows(
         )
 
 
-def is_text(part: Any) -> bool:
+def has_lines(part: Any) -> bool:
     """Whether the rows of a part are lines of text."""
     return getattr(part, "text", None) is not None
 
 
 def _located(part: Any, error: ValueError) -> SourceError:
     """What is wrong in a part, with the line of the file where there are lines."""
-    if not is_text(part) or not isinstance(error, RowError):
+    if not has_lines(part) or not isinstance(error, RowError):
         return SourceError(f"{part.name}: {error}")
     return SourceError(
         f"{part.place}: {error.message_at(f'line {part.line(error.row)}')}"
@@ -474,7 +437,7 @@ def _refuse_infinite(part: Part, X: Any, number: NDArray[np.int64]) -> None:
     number : array of shape (b,)
         Of the rows in the part.
     """
-    if is_text(part) and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
+    if has_lines(part) and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
         raise RowError(infinite.before, int(number[infinite.row]), infinite.after)
 
 

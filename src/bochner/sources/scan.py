@@ -5,7 +5,7 @@ any choice is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,14 @@ from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
 from bochner.scores.measures import require_scale
 from bochner.settings import current
-from bochner.sources.base import READ_BYTES, Batch, Part, SourceError, TableSource
+from bochner.sources.base import (
+    READ_BYTES,
+    Batch,
+    Part,
+    SourceError,
+    TableSource,
+    total,
+)
 from bochner.sources.paths import require_seen
 from bochner.sources.rows import (
     MOST_PIECES,
@@ -67,22 +74,21 @@ class RowSample:
         self.limit = np.uint64(ALL if n_rows is None else sure_limit(size, n_rows))
         self._pieces: list[Rows] = []
         self._hashes: list[NDArray[np.uint64]] = []
-        self._count = 0
 
     def add(self, rows: Rows, first: int) -> None:
         """Draw from the next rows of a part, whose first row has this number."""
         hashes = mixed((first + rows.number).astype(np.uint64) ^ self.salt)
-        self._keep(rows, hashes, hashes <= self.limit)
-        if len(self._pieces) > MOST_PIECES or self._count > SPARE * self.size:
-            self._shrink()
+        index = np.flatnonzero(hashes <= self.limit)
+        if len(index):
+            self._pieces.append(rows.take(index))
+            self._hashes.append(hashes[index])
+            self._leave_out()
 
     def __iadd__(self, other: RowSample) -> RowSample:
         self._pieces += other._pieces
         self._hashes += other._hashes
-        self._count += other._count
         self.limit = min(self.limit, other.limit)
-        if self._count > SPARE * self.size:
-            self._shrink()
+        self._leave_out()
         return self
 
     @property
@@ -90,34 +96,23 @@ class RowSample:
         """The rows; ValueError where there are none at all."""
         if not self._pieces:
             raise ValueError("No rows have been drawn.")
-        if len(self._pieces) > 1 or self._count > self.size:
-            self._shrink()
+        self._leave_out(most_pieces=1, spare=1)
         return self._pieces[0].batch
 
-    def _keep(
-        self, rows: Rows, hashes: NDArray[np.uint64], is_kept: NDArray[np.bool_]
-    ) -> None:
-        """Copy the rows that are drawn."""
-        index = np.flatnonzero(is_kept)
-        if not len(index):
+    def _leave_out(self, most_pieces: int = MOST_PIECES, spare: float = SPARE) -> None:
+        """Make one piece of too many, of no more than the smallest."""
+        count = sum(map(len, self._hashes))
+        if len(self._pieces) <= most_pieces and count <= spare * self.size:
             return
-        self._pieces.append(rows.take(index))
-        self._hashes.append(hashes[index])
-        self._count += len(index)
-
-    def _shrink(self) -> None:
-        """Make one piece of all, and leave out what is not among the smallest."""
         rows = joined(self._pieces, copied=True)
         hashes = np.concatenate(self._hashes)
+        if count > self.size:
+            self.limit = np.partition(hashes, self.size - 1)[self.size - 1]
+            index = np.flatnonzero(hashes <= self.limit)
+            rows = rows.take(index)
+            hashes = hashes[index]
         self._pieces = [rows]
         self._hashes = [hashes]
-        self._count = len(hashes)
-        if len(hashes) > self.size:
-            self.limit = np.partition(hashes, self.size - 1)[self.size - 1]
-            self._pieces = []
-            self._hashes = []
-            self._count = 0
-            self._keep(rows, hashes, hashes <= self.limit)
 
 
 def sure_limit(size: int, n_rows: int) -> int:
@@ -178,7 +173,7 @@ class TableSummary:
     @property
     def n_rows(self) -> int | None:
         """Number of all rows; None where it is not known."""
-        return None if None in self.counts else sum(count or 0 for count in self.counts)
+        return total(self.counts)
 
     @property
     def sample(self) -> Batch:
@@ -234,8 +229,8 @@ class TableSummary:
             self._add_labels(other.classes)
         self.counts += other.counts
         self.checksums += other.checksums
-        self.n_seen = self.n_seen + other.n_seen
-        self.n_dropped = self.n_dropped + other.n_dropped
+        self.n_seen += other.n_seen
+        self.n_dropped += other.n_dropped
         self.weight += other.weight
         self.largest_weight = max(self.largest_weight, other.largest_weight)
         return self
@@ -348,30 +343,23 @@ class ScanPart:
             tally = PartChecksum()
             rows = part_rows(part, self.schema, self.roles, tally)
             with closing(prefetched(rows) if self.ahead else rows) as read:
-                if self._add_part(overview, part, read, first):
-                    break
+                for block in rebatch(read, self.rows):
+                    pause()
+                    if self.most is not None:
+                        block = block.take(slice(self.most - overview.n_seen))
+                    try:
+                        overview.add(block, first)
+                    except ValueError as error:
+                        raise SourceError(
+                            f"{part.name}, counted from row {block.number[0]:,}: "
+                            f"{error}"
+                        ) from error
+                    self.advance(len(block.number))
+                    if overview.n_seen == self.most:
+                        return overview
             overview.add_part(tally)
             first += tally.n_read
         return overview
-
-    def _add_part(
-        self, overview: TableSummary, part: Part, rows: Iterator[Rows], first: int
-    ) -> bool:
-        """Look at the rows of a part; whether no more are wanted."""
-        for block in rebatch(rows, self.rows):
-            pause()
-            if self.most is not None:
-                block = block.take(slice(self.most - overview.n_seen))
-            try:
-                overview.add(block, first)
-            except ValueError as error:
-                raise SourceError(
-                    f"{part.name}, counted from row {block.number[0]:,}: {error}"
-                ) from error
-            self.advance(len(block.number))
-            if overview.n_seen == self.most:
-                return True
-        return False
 
 
 def scan(
@@ -435,8 +423,7 @@ def scan(
     most = counted_categories(input_schema, current().memory_limit)
     empty = TableSummary(table, None, {} if labels else None, drawn, most)
     # A power of two that the number of columns decides
-    columns = source.schema if isinstance(source.schema, int) else len(source.schema)
-    rows = min(max(LOOK_ENTRIES // max(columns, 1), FEWEST_ROWS), MOST_ROWS)
+    rows = min(max(LOOK_ENTRIES // max(source.n_columns, 1), FEWEST_ROWS), MOST_ROWS)
     rows = SPARSE_ROWS if source.sparse else 1 << (rows.bit_length() - 1)
     work = ScanPart(
         source.schema, roles, empty, rows, len(items) == 1, source.sample, advance
@@ -477,8 +464,7 @@ def counted_categories(schema: pa.Schema | int, memory_limit: int | None) -> int
 
 def _require_rows(overview: TableSummary, source: TableSource) -> None:
     if not overview.n_seen:
-        why = "every target is missing" if overview.n_dropped else "there are no rows"
-        raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
+        raise _no_rows(source, overview.n_dropped > 0)
     if not overview.weight:
         raise SourceError(
             f"{source.what}: the weight is zero in every row; at least one must be "
@@ -488,6 +474,11 @@ def _require_rows(overview: TableSummary, source: TableSource) -> None:
         require_scale(overview.largest_weight)
     except ValueError as error:
         raise SourceError(f"{source.what}: {error}") from None
+
+
+def _no_rows(source: TableSource, are_dropped: bool) -> SourceError:
+    why = "every target is missing" if are_dropped else "there are no rows"
+    return SourceError(f"{source.what}: {why}; there is nothing to learn from")
 
 
 def read_all(source: TableSource, roles: Roles) -> Batch:
@@ -514,10 +505,5 @@ def read_all(source: TableSource, roles: Roles) -> Batch:
         rows for part in in_threads(read, range(len(source.parts))) for rows in part
     ]
     if not pieces:
-        why = (
-            "every target is missing"
-            if any(tally.n_read for tally in tallies)
-            else "there are no rows"
-        )
-        raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
+        raise _no_rows(source, any(tally.n_read for tally in tallies))
     return joined(pieces).batch

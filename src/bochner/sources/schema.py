@@ -168,6 +168,36 @@ def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> Non
             raise SourceError(f"{place}no column {name!r}; {cure}")
 
 
+def needed_of_files(
+    files: Sequence[tuple[str, pa.Schema]], selection: Selection, asked: pa.Schema
+) -> list[tuple[str, pa.Schema]]:
+    """The columns that must be read of each of some files.
+
+    Parameters
+    ----------
+    files : pairs of a path and a schema
+    selection : Selection
+        May leave out columns that are in other files only.
+    asked : pyarrow.Schema
+        Types of columns that must be there.
+
+    Raises
+    ------
+    SourceError
+        Where columns are asked for that are not there; names the file.
+    """
+    names = dict.fromkeys(name for _, schema in files for name in schema.names)
+    require(names, selection.exclude)
+    require(names, asked.names, "schema: ")
+    needed = []
+    for path, schema in files:
+        try:
+            needed.append((path, selection.among(schema.names).needed(schema)))
+        except SourceError as error:
+            raise SourceError(f"{path}: {error}") from error
+    return needed
+
+
 def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
     """Whether a condition cannot do without a column."""
     if name not in str(where):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import unit_weights
 from bochner.engines.prefetch import prefetched
-from bochner.sources.base import READ_BYTES, Part, SourceError, TableSource
+from bochner.sources.base import READ_BYTES, Part, SourceError, TableSource, total
 from bochner.sources.paths import require_seen
 from bochner.sources.rows import PartChecksum, Roles, Rows, joined, part_rows, rebatch
 
@@ -102,7 +102,7 @@ class StreamSource:
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None where that is not known."""
-        return None if None in self.counts else sum(count or 0 for count in self.counts)
+        return total(self.counts)
 
     @property
     def n_outputs(self) -> int:
