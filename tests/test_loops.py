@@ -76,7 +76,6 @@ ENDS = {
     "sources/text_files.py _ends_open": [INPUT],
     "theory/bounds.py _smallest": [HALVED, HALVED],
     "theory/bounds.py least_error": [HALVED],
-    "unsupervised/clustering.py bounded": [INNER],
     "unsupervised/novelty_detector.py bin_lengthscale": [HALVED],
 }
 EXTREME = [5e-324, 1e-300, 1.0, 1e300]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 from bochner.data.table_input import as_dense
 from bochner.engines.local import fold, in_threads, shards
 from bochner.features.base import FeatureMap
@@ -53,6 +53,13 @@ class Coordinates(NamedTuple):
         for metric in self.metrics:
             X = metric.unmixed(X)
         return np.asarray(X, np.float64)
+
+    def by_column(self, used: Any) -> tuple[NDArray, list[Indices]]:
+        """Input columns of the coordinates that are used, and the coordinates of
+        each.
+        """
+        columns = np.unique(self.column[used])
+        return columns, [np.flatnonzero(self.column == j) for j in columns]
 
 
 def coordinates(leaf: LeafMap, sources: NDArray) -> Coordinates | None:
@@ -96,8 +103,7 @@ class Waves:
         self.coef = np.hstack([waves, alone]) * features.amplitudes_
         self.coordinates = coordinates
         self.frequencies = W
-        self.columns = np.unique(coordinates.column[W.any(axis=1)])
-        self._own = [np.flatnonzero(coordinates.column == j) for j in self.columns]
+        self.columns, self._places = coordinates.by_column(W.any(axis=1))
 
     def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
@@ -130,7 +136,7 @@ class Waves:
                 other = self._angles(block, tile)
                 add = partial(self._add, U, block, tile, other, rules, sums)
                 in_threads(add, parts)
-        values[_places(self.columns, values)] += sums / len(V)
+        values[_where(self.columns, values)] += sums / len(V)
 
     def _tile(self, first: int) -> tuple[NDArray, tuple[NDArray, NDArray]]:
         """Some frequencies, and parts of their coefficients, filled up with zeros."""
@@ -148,8 +154,8 @@ class Waves:
         """
         W = tile[0]
         half = np.empty((len(U), len(self.columns), W.shape[1]))
-        for j, own in enumerate(self._own):
-            np.matmul(U[:, own], W[own] / 2, out=half[:, j])
+        for j, places in enumerate(self._places):
+            np.matmul(U[:, places], W[places] / 2, out=half[:, j])
         whole = half.sum(axis=1)
         return np.cos(half), np.sin(half), np.cos(whole), np.sin(whole)
 
@@ -166,7 +172,10 @@ class Waves:
         from bochner.loops.coalitions import add_wave_pairs, add_waves
 
         U = U[rows]
-        differ = [(U[:, np.newaxis, own] != V[:, own]).any(axis=2) for own in self._own]
+        differ = [
+            (U[:, np.newaxis, places] != V[:, places]).any(axis=2)
+            for places in self._places
+        ]
         add = add_waves if sums.ndim == 3 else add_wave_pairs
         angles = self._angles(U, tile)
         add(angles, other, np.stack(differ, axis=2), rules, tile[1], sums[rows])
@@ -190,8 +199,7 @@ class Cells:
         self.features = whole.leaf.features
         self.coef = whole.coef
         split = np.isfinite(self.features.pitches_).any(axis=(0, 1))
-        self.columns = np.unique(coordinates.column[split])
-        self._own = [np.flatnonzero(coordinates.column == j) for j in self.columns]
+        self.columns, self._places = coordinates.by_column(split)
 
     def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
@@ -235,7 +243,7 @@ class Cells:
 
         total = fold(add, shards(len(self.features.grids()), 1)) / background.shape[0]
         total = total[:, :, 0] if values.ndim == 3 else total
-        values[_places(self.columns, values)] += total
+        values[_where(self.columns, values)] += total
 
     def corners(self, X: Any, background: Any) -> float:
         """Mean number of bins that a row and a background row span in a grid, by
@@ -258,7 +266,7 @@ class Cells:
         input column.
         """
         U = self.coordinates.of(X)
-        return [by_columns(U[:, own]) for own in self._own]
+        return [by_columns(U[:, places]) for places in self._places]
 
     def _hashes(self, p: int, rows: list[Columns]) -> tuple[NDArray, NDArray, NDArray]:
         """Parts of the hashes of different bins by column, shape (d, m); the bin of
@@ -268,8 +276,8 @@ class Cells:
 
         *lattices, _ = self.features.grids().lattices
         hashes = np.empty((len(rows), rows[0][0].shape[1]), np.int64)
-        for own, columns, out in zip(self._own, rows, hashes, strict=True):
-            hash_dense(*columns, *(lattice[p][:, own] for lattice in lattices), out)
+        for places, columns, out in zip(self._places, rows, hashes, strict=True):
+            hash_dense(*columns, *(lattice[p][:, places] for lattice in lattices), out)
         _, first, group = np.unique(
             hashes.sum(axis=0), return_index=True, return_inverse=True
         )
@@ -352,8 +360,8 @@ def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Ter
     first = 0
     for leaf in leaves(features):
         stop = first + leaf.features.n_features_out
-        own = np.asarray(coef[first:stop], np.float64)
-        yield _term(leaf, np.sqrt(leaf.weight) * own, sources)
+        leaf_coef = np.sqrt(leaf.weight) * np.asarray(coef[first:stop], np.float64)
+        yield _term(leaf, leaf_coef, sources)
         first = stop
 
 
@@ -372,7 +380,7 @@ def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
     return whole
 
 
-def _places(columns: NDArray, values: NDArray) -> Any:
+def _where(columns: NDArray, values: NDArray) -> Any:
     """Where the columns, or pairs of them, are in an array of values."""
     if values.ndim == 3:
         return (slice(None), columns)

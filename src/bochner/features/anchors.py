@@ -151,32 +151,27 @@ class AnchorFeatures(FeatureMap):
         """
         rng = np.random.default_rng(self.seed_)
         rows = np.flatnonzero(weight)
-        most = MOST_ROWS * int(self.n_components)
-        if len(rows) > most:
-            rows = np.sort(rng.choice(rows, most, replace=False))
+        if len(rows) > self.sample_rows:
+            rows = np.sort(rng.choice(rows, self.sample_rows, replace=False))
         X = X[rows]
         weight = weight[rows]
-        self.normalized_ = (
-            _has_directions(X) if self.normalize == "auto" else bool(self.normalize)
-        )
         self._caches = {}
+        self.normalized_ = bool(self.normalize)
+        if self.normalize == "auto":
+            self.normalized_ = _has_directions(X)
         self.directions_ = None
         if isinstance(X, np.ndarray):
-            self.origin_ = (
-                X.min(axis=0) if self.normalized_ else X.mean(axis=0, dtype=np.float64)
-            ).astype(np.float64)
+            if self.normalized_:
+                self.origin_ = X.min(axis=0).astype(np.float64)
+            else:
+                self.origin_ = X.mean(axis=0, dtype=np.float64)
         seeds = rng.integers(2**31, size=2).tolist()
         if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
-            row_numbers = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
-            self.directions_ = self._principal(
-                X[row_numbers], weight[row_numbers], seeds[0]
-            )
-            self._caches = {}
+            chosen = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
+            self.directions_ = self._principal(X[chosen], weight[chosen], seeds[0])
         first, mass = distinct_rows(X, weight)
-        self.landmarks_ = _centres(
-            self.coordinates(X[first]), mass, int(self.n_components), seeds[1]
-        )
-        self._caches = {}
+        U = self.coordinates(X[first])
+        self.landmarks_ = _centres(U, mass, int(self.n_components), seeds[1])
         self.reach_ = max(min(self._most_neighbors, len(self.landmarks_) - 1), 1)
         if isinstance(self.n_neighbors, str):
             shown = rng.permutation(X.shape[0])[: SHOWN_ROWS * self.n_features_out]
@@ -187,31 +182,26 @@ class AnchorFeatures(FeatureMap):
         rows of largest squares.
         """
         q = int(self.n_directions or 0)
-        if isinstance(X, np.ndarray) and X.shape[1] <= WIDE:
+        d = X.shape[1]
+        if isinstance(X, np.ndarray) and d <= WIDE:
             U = self.coordinates(X)
             U -= np.average(U, axis=0, weights=weight).astype(U.dtype)
             U *= np.sqrt(weight / weight.mean()).astype(U.dtype)[:, np.newaxis]
-            return eigh(
-                (U.T @ U).astype(np.float64),
-                subset_by_index=[X.shape[1] - q, X.shape[1] - 1],
-            )[1]
+            products = (U.T @ U).astype(np.float64)
+            return eigh(products, subset_by_index=[d - q, d - 1])[1]
         from sklearn.decomposition import TruncatedSVD
 
         if not isinstance(X, np.ndarray) and not X.count_nonzero():
-            return np.eye(X.shape[1], q)
+            return np.eye(d, q)
         scale = np.sqrt(weight)
         if self.normalized_:
-            lengths = (
-                _lengths_from(np.zeros(X.shape[1], X.dtype), X)
-                if sp.issparse(X)
-                else np.linalg.norm(X, axis=1)
-            )
+            if sp.issparse(X):
+                lengths = _lengths_from(np.zeros(d, X.dtype), X)
+            else:
+                lengths = np.linalg.norm(X, axis=1)
             scale = scale / np.where(lengths > 0, lengths, 1)
-        return (
-            TruncatedSVD(q, random_state=seed)
-            .fit(sp.diags_array(scale) @ X)
-            .components_.T
-        )
+        svd = TruncatedSVD(q, random_state=seed).fit(sp.diags_array(scale) @ X)
+        return svd.components_.T
 
     @property
     def sample_rows(self) -> int:
@@ -234,21 +224,18 @@ class AnchorFeatures(FeatureMap):
         in the principal directions.
         """
         origin = self._in(X.dtype, "origin_")
-        directions = self.directions_
-        if directions is not None:
-            directions = self._in(X.dtype, "directions_")
-        if not isinstance(X, np.ndarray) and directions is not None:
+        is_turned = self.directions_ is not None
+        directions = self._in(X.dtype, "directions_") if is_turned else None
+        if is_turned and not isinstance(X, np.ndarray):
             U = X @ directions - origin @ directions
             lengths = _lengths_from(origin, X)
         else:
             U = as_dense(X) - origin
             lengths = np.sqrt(np.einsum("ij,ij->i", U, U))
-            U = U if directions is None else U @ directions
-        if self.normalized_:
-            return (
-                U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
-            )
-        return U
+            U = U @ directions if is_turned else U
+        if not self.normalized_:
+            return U
+        return U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
 
     def _squared_distances(self, X: Rows) -> NDArray:
         """Of some rows from all landmarks, shape (b, m)."""
@@ -258,12 +245,11 @@ class AnchorFeatures(FeatureMap):
             D = U @ landmarks.T
             D *= -2
             D += np.einsum("ij,ij->i", landmarks, landmarks)
-            squared_norms = np.einsum("ij,ij->i", U, U)
-            D += squared_norms[:, np.newaxis]
+            squares = np.einsum("ij,ij->i", U, U)
+            D += squares[:, np.newaxis]
+        # Rows so far that no landmark is nearer than another
         largest = np.finfo(D.dtype).max
-        D[~(squared_norms < largest / 4)] = (
-            largest  # rows so far that no landmark is nearer than another
-        )
+        D[~(squares < largest / 4)] = largest
         return np.maximum(D, 0, out=D)
 
     def neighbors(self, X: Rows) -> tuple[NDArray[np.int32], NDArray]:
@@ -271,31 +257,25 @@ class AnchorFeatures(FeatureMap):
         of shape (n, s).
         """
         s = self.reach_
-        m = len(self.landmarks_)
         ids = np.empty((X.shape[0], s), np.int32)
         weights = np.empty((X.shape[0], s), X.dtype)
-        tile = max(TILE_BYTES // (m * X.dtype.itemsize) // STEP, 1) * STEP
+        row_bytes = len(self.landmarks_) * X.dtype.itemsize
+        tile = max(TILE_BYTES // row_bytes // STEP, 1) * STEP
 
         def loop(start: int, stop: int) -> None:
             for a in range(start, stop, tile):
-                row_slice = slice(a, min(a + tile, stop))
-                ids[row_slice], weights[row_slice] = _nearest(
-                    self._squared_distances(X[row_slice]), s
-                )
+                rows = slice(a, min(a + tile, stop))
+                ids[rows], weights[rows] = _nearest(self._squared_distances(X[rows]), s)
 
         for_rows(loop, X.shape[0], tile)
         return ids, weights
 
     def _rows(self, X: Rows) -> sp.csr_matrix:
         ids, weights = self.neighbors(X)
-        starts = (
-            np.arange(len(ids) + 1, dtype=np.int32 if ids.size < 2**31 else np.int64)
-            * self.reach_
-        )
-        return sp.csr_matrix(
-            (weights.ravel(), ids.ravel(), starts),
-            shape=(len(ids), self.n_features_out),
-        )
+        wide = np.int32 if ids.size < 2**31 else np.int64
+        starts = np.arange(len(ids) + 1, dtype=wide) * self.reach_
+        entries = weights.ravel(), ids.ravel(), starts
+        return sp.csr_matrix(entries, shape=(len(ids), self.n_features_out))
 
     def store(
         self, X: Rows, packed: bool = False, centres: Centres = None
@@ -344,14 +324,14 @@ def _lengths_from(origin: NDArray, X: sp.csr_array) -> NDArray:
 def _nearest(distances: NDArray, s: int) -> tuple[NDArray, NDArray]:
     """The s least of each row's squared distances, in order, and their weights."""
     reach = min(s + 1, distances.shape[1])
-    landmark_numbers = np.argpartition(distances, reach - 1, axis=1)[:, :reach]
-    near = np.take_along_axis(distances, landmark_numbers, axis=1)
+    numbers = np.argpartition(distances, reach - 1, axis=1)[:, :reach]
+    near = np.take_along_axis(distances, numbers, axis=1)
     order = np.argsort(near, axis=1, kind="stable")
-    landmark_numbers = np.take_along_axis(landmark_numbers, order, axis=1)[:, :s]
+    numbers = np.take_along_axis(numbers, order, axis=1)[:, :s]
     near = np.take_along_axis(near, order, axis=1)
     width = np.maximum(near[:, -1:], np.finfo(near.dtype).tiny)
     weights = np.maximum(1 - near[:, :s] / width, LEAST)
-    return landmark_numbers, weights / weights.sum(axis=1, keepdims=True)
+    return numbers, weights / weights.sum(axis=1, keepdims=True)
 
 
 def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:
@@ -360,11 +340,8 @@ def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:
     """
     n_rows, most = ids.shape
     for s in range(min(FEWEST_NEIGHBOURS, most), most):
-        starts = np.arange(0, n_rows * s + 1, s)
-        Z = sp.csr_array(
-            (np.ones(n_rows * s), ids[:, :s].ravel(), starts),
-            shape=(n_rows, n_landmarks),
-        )
+        entries = np.ones(n_rows * s), ids[:, :s].ravel(), np.arange(n_rows + 1) * s
+        Z = sp.csr_array(entries, shape=(n_rows, n_landmarks))
         part = connected_components(sp.csr_array(Z.T @ Z), directed=False)[1]
         if np.bincount(part[ids[:, 0]]).max() >= CONNECTED * n_rows:
             return s
@@ -380,11 +357,10 @@ def _has_directions(X: Rows) -> bool:
     spans = (high - low)[varies]
     if len(varies) < FEWEST_COLUMNS or np.mean(spans >= SPREAD * spans.max()) < SPREAD:
         return False
-    if not isinstance(X, np.ndarray):
-        return bool(
-            (low >= 0).all() and X.nnz <= (1 - LOWEST) * X.shape[0] * len(varies)
-        )
-    return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
+    if isinstance(X, np.ndarray):
+        return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
+    most = (1 - LOWEST) * X.shape[0] * len(varies)
+    return bool((low >= 0).all() and X.nnz <= most)
 
 
 def _some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp] | slice:

@@ -37,6 +37,7 @@ from bochner.sources.rowwise import rowwise
 
 TILE_BYTES, TILE_ROWS = 2 << 20, 4096
 Rows: TypeAlias = "NDArray | sp.csr_array"
+T = TypeVar("T")
 # What is taken from the features of each part; None where nothing is
 Centres: TypeAlias = "Sequence[NDArray | None] | None"
 
@@ -101,7 +102,16 @@ class DenseFeatures(ABC):
             return StoredFloats(Z)
         centre = np.zeros(len(bounds)) if centre is None else centre
         stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
-        self._in_tiles(X, lambda rows, Z: stored.put(rows.start, Z))
+        tile = self._tile_rows(X.dtype)
+
+        def put(start: int, stop: int) -> None:
+            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
+            for a in range(start, stop, tile):
+                b = min(a + tile, stop)
+                self.write(X[a:b], Z[: b - a])
+                stored.put(a, Z[: b - a])
+
+        for_rows(put, X.shape[0], tile)
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
@@ -115,27 +125,18 @@ class DenseFeatures(ABC):
         more than a tile of features.
         """
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
-
-        def multiply(rows: slice, Z: NDArray) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.matmul(Z, coef, out=result[rows])
-
-        self._in_tiles(X, multiply)
-        return result
-
-    def _in_tiles(self, X: Rows, work: Callable[[slice, NDArray], object]) -> None:
-        """Call ``work(rows, Z)`` for the features Z of every tile of the rows."""
         tile = self._tile_rows(X.dtype)
 
-        def loop(start: int, stop: int) -> None:
+        def multiply(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
             for a in range(start, stop, tile):
-                rows = slice(a, min(a + tile, stop))
-                part = Z[: rows.stop - a]
-                self.write(X[rows], part)
-                work(rows, part)
+                b = min(a + tile, stop)
+                self.write(X[a:b], Z[: b - a])
+                with np.errstate(over="ignore", invalid="ignore"):
+                    np.matmul(Z[: b - a], coef, out=result[a:b])
 
-        for_rows(loop, X.shape[0], tile)
+        for_rows(multiply, X.shape[0], tile)
+        return result
 
     def require_output(self, X: Rows, cure: str) -> None:
         """Raise MemoryError, which names the cure, where the features of all rows do
@@ -150,9 +151,55 @@ class DenseFeatures(ABC):
         )
 
 
+class DenseView(DenseFeatures):
+    """A map that holds others, all of dense features, as one to dense arrays.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Drawn, with a method `write`.
+    """
+
+    def __init__(self, features: Any) -> None:
+        self.features = features
+
+    @property
+    def n_features_out(self) -> int:
+        return self.features.n_features_out
+
+    def bounds(self) -> NDArray | None:
+        return self.features.bounds()
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        self.features.write(X, out)
+
+
+class Cached:
+    """What is made of the arrays of an object once, for later calls, and never part of
+    a file.
+    """
+
+    _caches: dict[str, Any]
+    # Attributes that no file has, and that loading leaves out: the loops trust what is
+    # kept
+    _unsaved: ClassVar[frozenset[str]] = frozenset({"_caches"})
+
+    def _cached(self, name: str, build: Callable[[], T]) -> T:
+        """What `build()` makes; of two threads that come first both make it, and
+        either one is kept.
+        """
+        caches = self.__dict__.setdefault("_caches", {})
+        if name not in caches:
+            caches[name] = build()
+        return caches[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {name: state[name] for name in state if name not in self._unsaved}
+
+
 ENCODE = "Impute such values, or encode them by a TableEncoder before the map."
 SAMPLE_ROWS = 4096
-T = TypeVar("T")
 
 
 class KernelParameter(BaseEstimator):
@@ -179,7 +226,7 @@ class KernelParameter(BaseEstimator):
         return super().set_params(**params)
 
 
-class FeatureMap(TransformerMixin, KernelParameter):
+class FeatureMap(Cached, TransformerMixin, KernelParameter):
     """A map from rows to D features, and a scikit-learn transformer.
 
     `fit` takes all rows at once. Who has them in blocks calls, in this order,
@@ -204,7 +251,6 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return clone_with_mark(self)
 
     n_features_in_: int
-    _caches: dict[str, Any]
     # Of a data frame, also where they are no strings
     _frame_names: list[str] | None = None
     remedy: ClassVar[str] = (
@@ -212,11 +258,8 @@ class FeatureMap(TransformerMixin, KernelParameter):
     )
     # Whether devices compute it, see `bochner.features.device_features`
     on_devices: ClassVar[bool] = False
-    # Attributes that no file has, and that loading leaves out: the loops trust what is
-    # kept. The last three are old.
-    _unsaved: ClassVar[frozenset[str]] = frozenset(
-        {"_caches", "_rng", "_factors", "_tables", "_grids"}
-    )
+    # The last three are old
+    _unsaved = frozenset({"_caches", "_rng", "_factors", "_tables", "_grids"})
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -346,12 +389,18 @@ class FeatureMap(TransformerMixin, KernelParameter):
     @property
     def dense(self) -> DenseFeatures | None:
         """The drawn map as one to dense arrays; None where its features are sparse."""
-        return None
+        return DenseView(self) if self.is_dense else None
 
     @property
     def is_dense(self) -> bool:
         """Whether the features of the drawn map are dense."""
-        return self.dense is not None
+        return False
+
+    def bounds(self) -> NDArray | None:
+        """Largest size of the entries of each column, shape (D,); None where they
+        have none.
+        """
+        return None
 
     def centres(self, X: Rows, weight: NDArray) -> list[NDArray | None]:
         """Mean features of some rows of the dense parts, None for the others: what may
@@ -405,29 +454,11 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """What tells the columns from one another: their numbers."""
         return range(self.n_features_out)
 
-    def _cached(self, name: str, build: Callable[[], T]) -> T:
-        """What `build()` makes of the arrays of the map, made once after a draw, and
-        never part of a file.
-
-        Of two threads that come first both make it, and either one is kept.
-        """
-        caches = self.__dict__.setdefault("_caches", {})
-        if name not in caches:
-            caches[name] = build()
-        return caches[name]
-
     def _in(self, dtype: np.dtype, name: str) -> NDArray:
         """An array of the map in a precision, made once after a draw."""
         return self._cached(
             f"{name} in {dtype}", lambda: getattr(self, name).astype(dtype)
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in super().__getstate__().items()
-            if name not in self._unsaved
-        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -438,6 +469,8 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
 class DenseFeatureMap(DenseFeatures, FeatureMap):
     """A map whose features are always dense."""
+
+    is_dense = True
 
     @property
     def dense(self) -> DenseFeatures:

@@ -23,7 +23,6 @@ from bochner.engines.local import for_rows
 from bochner.features.base import (
     Centres,
     DenseFeatureMap,
-    DenseFeatures,
     FeatureMap,
     Rows,
 )
@@ -264,7 +263,9 @@ class ConcatenatedFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of training rows, of which every map takes note."""
-        held = [part.fit_store(X, packed, own) for part, own in self._each(centres)]
+        held = [
+            part.fit_store(X, packed, centre) for part, centre in self._each(centres)
+        ]
         return StoredTogether(held, self.scales, self.edges_)
 
     def finalize(self) -> None:
@@ -284,12 +285,21 @@ class ConcatenatedFeatures(FeatureMap):
         return int(self.edges_[-1])
 
     @property
-    def dense(self) -> DenseFeatures | None:
-        """The maps as one to dense arrays; None where one of them is sparse."""
-        parts = [part.dense for part in self.maps_ if part.dense is not None]
-        if len(parts) < len(self.maps_):
-            return None
-        return SideBySide(parts, self.scales, self.edges_)
+    def is_dense(self) -> bool:
+        """Whether the features of all maps are dense."""
+        return all(part.is_dense for part in self.maps_)
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        """Write the features of a few rows, where all are dense, into the first
+        columns of `out`.
+        """
+        spans = pairwise(self.edges_)
+        for part, scale, (first, stop) in zip(
+            self.maps_, self.scales, spans, strict=True
+        ):
+            Z = np.empty((X.shape[0], stop - first), out.dtype)
+            part.write(X, Z)
+            np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])
 
     @property
     def learns_weights(self) -> bool:
@@ -315,7 +325,7 @@ class ConcatenatedFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of every map, held in memory."""
-        held = [part.store(X, packed, own) for part, own in self._each(centres)]
+        held = [part.store(X, packed, centre) for part, centre in self._each(centres)]
         return StoredTogether(held, self.scales, self.edges_)
 
     def _each(self, centres: Centres) -> Iterator[tuple[FeatureMap, Centres]]:
@@ -343,8 +353,7 @@ class ConcatenatedFeatures(FeatureMap):
         array or, where one of the maps gives such, csr_matrix of shape (n, D)
         """
         X = self._checked(X, reset=False)
-        dense = self.dense
-        if dense is not None:
+        if (dense := self.dense) is not None:
             dense.require_output(X, self.remedy)
             return dense.rows(X)
         scales = self.scales.astype(X.dtype)
@@ -371,39 +380,6 @@ class ConcatenatedFeatures(FeatureMap):
             for name in part.get_feature_names_out(columns)
         ]
         return np.array(names, object)
-
-
-class SideBySide(DenseFeatures):
-    """Dense features of several maps.
-
-    Parameters
-    ----------
-    parts : list of DenseFeatures
-    scales : array of shape (M,)
-        Factor on the features of each.
-    edges : int64 array of shape (M + 1,)
-        First column of each, and the end of the last.
-    """
-
-    def __init__(
-        self, parts: list[DenseFeatures], scales: NDArray, edges: NDArray
-    ) -> None:
-        self.parts = parts
-        self.scales = scales
-        self.edges = edges
-
-    @property
-    def n_features_out(self) -> int:
-        return int(self.edges[-1])
-
-    def write(self, X: Rows, out: NDArray) -> None:
-        spans = pairwise(self.edges)
-        for part, scale, (first, stop) in zip(
-            self.parts, self.scales, spans, strict=True
-        ):
-            Z = np.empty((X.shape[0], stop - first), out.dtype)
-            part.write(X, Z)
-            np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])
 
 
 def _side_by_side(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,8 @@ def median_distance(X: Rows, weight: NDArray | None = None, p: int = 2) -> float
     return median(*pair_distances(X, weight, p))
 
 
-def median_lengthscale(X: Rows, weight: NDArray | None = None) -> float:
-    """Lengthscale of the Gaussian kernel that is exp(-1) at the median distance of
-    two distinct rows.
-    """
-    return float(median_distance(X, weight) / np.sqrt(2))
-
-
 def median_gaussian(rows: ArraySource, seed: int) -> Gaussian:
-    """The Gaussian kernel of the median lengthscale of at most 512 rows."""
-    return Gaussian(median_lengthscale(*paired_rows(rows, seed)))
+    """The Gaussian kernel that is exp(-1) at the median distance of two distinct ones
+    of at most 512 rows.
+    """
+    return Gaussian(median_distance(*paired_rows(rows, seed)) / sqrt(2))

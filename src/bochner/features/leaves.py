@@ -177,11 +177,12 @@ def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> Flo
 
 def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> Floats:
     """The kernel of rows that differ in one column alone."""
+    d = X.shape[1]
     if not isinstance(factor, Stationary):
-        alone = np.arange(X.shape[1]) == j
+        alone = np.arange(d) == j
         return factor(X * alone, Y * alone)
-    scale = float(np.broadcast_to(factor.lengthscale, X.shape[1])[j])
-    return clone(factor).set_params(lengthscale=scale)(X[:, j : j + 1], Y[:, j : j + 1])
+    scale = float(np.broadcast_to(factor.lengthscale, d)[j])
+    return clone(factor).set_params(lengthscale=scale)(X[:, [j]], Y[:, [j]])
 
 
 def is_dense(features: Any) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +18,7 @@ from bochner.data.table_input import checked_sparse
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
-from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
+from bochner.features.base import Cached, Centres, FeatureMap, Rows
 from bochner.features.stored import Stored
 from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
@@ -43,6 +42,8 @@ class Prepared(NamedTuple):
         Column of each coordinate; None where these are the columns in order.
     warps : slice, int array, or None
         Coordinates that are warped.
+    warped : slice or int array
+        Their columns.
     mixed : array
         The linear map, transposed.
     """
@@ -50,6 +51,7 @@ class Prepared(NamedTuple):
     scale: NDArray
     source: NDArray | None
     warps: slice | NDArray | None
+    warped: slice | NDArray
     mixed: NDArray
 
 
@@ -63,7 +65,7 @@ def _as_slice(numbers: NDArray) -> slice | NDArray:
     return slice(int(numbers[0]), int(numbers[-1]) + 1) if follow else numbers
 
 
-class Metric:
+class Metric(Cached):
     """A learned metric: coordinates of the columns, some warped or mixed, that share
     one lengthscale.
 
@@ -114,9 +116,8 @@ class Metric:
            [2., 5.]])
     """
 
-    _unsaved: ClassVar[frozenset[str]] = frozenset(
-        {"_by_dtype", "_warped_source"}
-    )  # kept for later calls
+    # The last two are old
+    _unsaved = frozenset({"_caches", "_by_dtype", "_warped_source"})
     names_: tuple[str, ...] | None = None
 
     def __init__(
@@ -242,7 +243,7 @@ class Metric:
         """Coordinates of checked dense rows before the linear map, each of one
         column.
         """
-        scale, source, warps, _ = self._prepared(X.dtype)
+        scale, source, warps, warped, _ = self._prepared(X.dtype)
         U = np.empty((len(X), len(self.source_)), X.dtype)
 
         def write(start: int, stop: int) -> None:
@@ -254,16 +255,18 @@ class Metric:
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
                 np.multiply(columns, scale, out=out)
                 if warps is not None:
-                    out[:, warps] = self._warps(rows).T
+                    out[:, warps] = self._warps(rows[:, warped]).T
 
         for_rows(write, len(X), TILE_ROWS, TILE_ROWS)
         return U
 
-    def _warps(self, rows: NDArray) -> NDArray:
-        """Coordinates that are warped, of shape (w, rows), in double precision."""
+    def _warps(self, columns: NDArray) -> NDArray:
+        """Columns of rows that are warped, shape (rows, w), as coordinates of shape
+        (w, rows), in double precision.
+        """
         from bochner.loops import coordinates
 
-        V = rows[:, self._warped_source].T.astype(np.float64, order="C")
+        V = columns.T.astype(np.float64, order="C")
         low = np.empty(coordinates.TILE_ROWS, np.uint64)
         last = np.uint64(self.knots_.shape[1] - 1)
         coordinates.warp(V, self.knots_, self.levels_, self.slopes_, low, last)
@@ -290,31 +293,19 @@ class Metric:
 
     def _prepared(self, dtype: np.dtype) -> Prepared:
         """What coordinates in this precision are made with."""
-        if dtype not in self._by_dtype:
+
+        def prepare() -> Prepared:
             self._check_arrays()
             in_order = np.array_equal(self.source_, np.arange(self.n_features_in_))
-            warps = _as_slice(self.warped_) if len(self.warped_) else None
-            source = None if in_order else self.source_
-            self._by_dtype[dtype] = Prepared(
-                self.scale_.astype(dtype), source, warps, self.linear_.T.astype(dtype)
+            return Prepared(
+                self.scale_.astype(dtype),
+                None if in_order else self.source_,
+                _as_slice(self.warped_) if len(self.warped_) else None,
+                _as_slice(self.source_[self.warped_]),
+                self.linear_.T.astype(dtype),
             )
-        return self._by_dtype[dtype]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in self._unsaved
-        }
-
-    @cached_property
-    def _by_dtype(self) -> dict[np.dtype, Prepared]:
-        return {}
-
-    @cached_property
-    def _warped_source(self) -> slice | NDArray:
-        """Columns that are warped."""
-        return _as_slice(self.source_[self.warped_])
+        return self._cached(dtype.char, prepare)
 
     def mixed(self, linear: NDArray) -> Metric:
         """Return this metric with its first coordinates replaced by a linear map of
@@ -510,11 +501,20 @@ class MetricFeatures(FeatureMap):
         return self.features_.n_features_out
 
     @property
-    def dense(self) -> DenseFeatures | None:
-        """The map as one to dense arrays; None where it is sparse."""
+    def is_dense(self) -> bool:
+        """Whether the features of the map are dense."""
         inner: Any = getattr(self, "features_", self.features)
-        dense = inner.dense
-        return None if dense is None else DenseOfCoordinates(self.metric, dense)
+        return inner.is_dense
+
+    def bounds(self) -> NDArray | None:
+        """Largest size of the entries of each column, shape (D,), or None."""
+        return self.features_.bounds()
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        """Write the features of a few rows, where these are dense, into the first
+        columns of `out`.
+        """
+        self.features_.write(self.metric.coordinates(X), out)
 
     @property
     def sample_rows(self) -> int:
@@ -587,28 +587,3 @@ def without_metrics(features: Any) -> Any:
     while isinstance(features, MetricFeatures):
         features = getattr(features, "features_", features.features)
     return features
-
-
-class DenseOfCoordinates(DenseFeatures):
-    """Dense features of the coordinates of rows.
-
-    Parameters
-    ----------
-    metric : Metric
-    features : DenseFeatures
-        Of coordinates.
-    """
-
-    def __init__(self, metric: Metric, features: DenseFeatures) -> None:
-        self.metric = metric
-        self.features = features
-
-    @property
-    def n_features_out(self) -> int:
-        return self.features.n_features_out
-
-    def bounds(self) -> NDArray | None:
-        return self.features.bounds()
-
-    def write(self, X: Rows, out: NDArray) -> None:
-        self.features.write(self.metric.coordinates(X), out)

@@ -100,9 +100,6 @@ class NystroemFeatures(DenseFeatureMap):
     True
     """
 
-    landmarks_: Floats
-    root_: Floats
-
     def __init__(
         self,
         kernel: Kernel = Gaussian(),  # noqa: B008 - changed on a copy only, see FeatureMap.set_params

@@ -140,8 +140,6 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     __metadata_request__predict_proba: ClassVar = {"out": UNUSED}
     score = rowwise_score
 
-    method_: str
-    slope_: float
     _allowed: ClassVar = SemiSupervised._allowed | {
         "method": ("auto", "spreading", "poisson", "ridge")
     }

@@ -103,8 +103,6 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     __metadata_request__predict: ClassVar = {"out": UNUSED}
     score = rowwise_score
 
-    method_: str
-
     @any_arrays
     @single_threaded_blas()
     def fit(

@@ -134,10 +134,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         "alpha": ("a number of at least 0", "auto"),
     }
 
-    correlations_: Floats
-    x_weights_: Floats
-    y_weights_: Floats
-
     def __init__(
         self,
         n_components: int = 2,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
@@ -19,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.arrays import Floats
-from bochner.data.array_source import ArraySource, Block, Source, as_it_is
+from bochner.data.array_source import ArraySource, Block, Source
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
 from bochner.data.weights import checked_weight
@@ -36,7 +37,7 @@ from bochner.features.distances import median_gaussian
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import checked_rows
 from bochner.inputs.opened import given_batch
-from bochner.inputs.training import TrainingSet, encoded_source
+from bochner.inputs.training import TrainingSet
 from bochner.solvers.factors import PrimalFactor
 from bochner.solvers.line_search import choose_alpha
 from bochner.sources.rowwise import rowwise
@@ -156,11 +157,6 @@ class KernelPCA(
         "alpha": ("a positive number", "auto"),
     }
 
-    components_: Floats
-    explained_variance_: Floats
-    features_: FeatureMap
-    inverse_: PreImages
-
     def __init__(
         self,
         n_components: int | None = 2,
@@ -255,9 +251,8 @@ class KernelPCA(
         if self._first is None:
             self._caution_ignored(X, weight, "fit")
         dtype = self.components_.dtype
-        source = encoded_source(
-            self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is
-        )
+        encode = partial(self.encoder_.encode, dtype=dtype)
+        source = ArraySource(X, np.empty((X.shape[0], 0)), weight, encode)
         design = Design(source, self.features_, dtype)
         before = Moments.holding(self.sums_, self.n_samples_seen_, 0, dtype)
         self._take(before + design.moments(), design)
@@ -344,7 +339,7 @@ class KernelPCA(
 
     def _scores(self, X: Any) -> Floats:
         """Scores of encoded rows."""
-        vectors = self.components_.T.astype(np.float64)
+        vectors = np.array(self.components_.T, np.float64, order="C")
         if self.whiten:
             scale = np.sqrt(self.explained_variance_)
             zeros = np.zeros(vectors.shape)
