@@ -342,8 +342,16 @@ class Design:
             passes = self.again(centres)
             return list(passes) if fits_memory else passes
         if not fits_memory:
-            if not self.fixed:
-                self._fit_rows()
+            if self.fixed:
+                return self.again(centres)
+            # The map takes note of all rows, if it asks for any
+            if not self.features.is_dense:
+                row = self.features.stored_bytes(self.dtype, packed=False)
+                for X, _, _ in self._blocks(
+                    max(self._stored_rows(row) // LEARNED, 256)
+                ):
+                    self.features.fit_rows(X)
+            self.features.finalize()
             return self.again(centres)
         store = self.features.store if self.fixed else self.features.fit_store
         blocks = [
@@ -352,14 +360,6 @@ class Design:
         ]
         self.features.finalize()
         return blocks
-
-    def _fit_rows(self) -> None:
-        """Let the map take note of all rows, and of nothing where it asks for none."""
-        rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
-        if not self.features.is_dense:
-            for X, _, _ in self._blocks(max(rows // LEARNED, 256)):
-                self.features.fit_rows(X)
-        self.features.finalize()
 
     def _stored_rows(self, row: int) -> int:
         """Rows of a stored block: 1 GB of features and 64 MB of their columns at

@@ -184,7 +184,10 @@ class Plan:
             else f"streamed; a sample of {self.sample_rows:,} rows in memory"
         )
         again = "in memory" if self.gathered else "each reads all rows"
-        passes = [("", f"{times(one.times)}: {one.what}") for one in self.passes]
+        passes = [
+            ("", f"{'once' if n == 1 else f'{n:,} times'}: {what}")
+            for what, n in self.passes
+        ]
         return [
             ("data", self.data),
             ("rows", rows),
@@ -207,11 +210,6 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return table("Plan of a fit", ("quantity", "value"), self.facts(), words=(0, 1))
-
-
-def times(count: int) -> str:
-    """How often, in words."""
-    return "once" if count == 1 else f"{count:,} times"
 
 
 def table_shape(

@@ -123,7 +123,12 @@ def classification(
         accuracy |= _share_of_groups(right, group)
     known_group = None if group is None else group[is_known_class]
     given = (proba[is_known_class], np.tile(shares, (len(rows), 1)))
-    calibration = [_calibration_error(rows, p) if len(rows) else None for p in given]
+    calibration = [
+        expected_calibration_error(*judged_event(rows, np.clip(p, 0, 1)))
+        if len(rows)
+        else None
+        for p in given
+    ]
     return {
         "accuracy": accuracy,
         "log_loss": _mean(loss, plain, known_group),
@@ -137,10 +142,6 @@ def _squares(rows: NDArray, proba: NDArray) -> NDArray[np.float64]:
     off = proba.copy()
     off[np.arange(len(rows)), rows] -= 1
     return np.asarray((off**2).sum(axis=1) / (2 if proba.shape[1] == 2 else 1))
-
-
-def _calibration_error(rows: NDArray, proba: NDArray) -> float:
-    return expected_calibration_error(*judged_event(rows, np.clip(proba, 0, 1)))
 
 
 def intervals(

@@ -92,20 +92,23 @@ def in_order(scores: NDArray, weight: NDArray, group: Indices | None = None) -> 
     1), which its rows have in the ratio of their weights, and a new one the last (Lee,
     Barber and Willett, 2023).
     """
-    n_effective, unit = effective_rows(weight), "rows"
-    if group is not None:
-        weight = weights_by_group(weight, group)
-        n_effective, unit = float(len(np.unique(group))), "groups"
+    weight, n_effective = _counted(weight, group)
     order = np.argsort(scores, axis=0, kind="stable")
     shares = np.cumsum(weight[order], axis=0) / weight.sum()
     values = np.take_along_axis(scores, order, axis=0)
+    unit = "rows" if group is None else "groups"
     return Scores(values, shares, n_effective, unit)
 
 
-def weights_by_group(weight: NDArray, group: Indices) -> Floats:
-    """Weights of rows, shape (m,), such that those of each group have the sum 1."""
+def _counted(weight: NDArray, group: Indices | None) -> tuple[Floats, float]:
+    """Weights of rows, such that those of each group have the sum 1, and the effective
+    number of rows, or the number of groups.
+    """
+    if group is None:
+        return weight, effective_rows(weight[weight > 0])
     total = np.bincount(group, weight)[group]
-    return np.divide(weight, total, out=np.zeros(len(weight)), where=total > 0)
+    shares = np.divide(weight, total, out=np.zeros(len(weight)), where=total > 0)
+    return shares, float(len(np.unique(group[weight > 0])))
 
 
 def require_coverage(coverage: object) -> None:
@@ -217,10 +220,7 @@ def thresholds_of(
         rows.
     """
     counted = np.flatnonzero(weight > 0)
-    n = effective_rows(weight[counted])
-    if group is not None:
-        weight = weights_by_group(weight, group)
-        n = float(len(np.unique(group[counted])))
+    weight, n = _counted(weight, group)
     shares = members[counted] * weight[counted, np.newaxis]
     is_member = shares > 0
     scores, where = np.unique(

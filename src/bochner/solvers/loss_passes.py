@@ -13,7 +13,7 @@ sample. A step is halved until the objective falls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -52,44 +52,25 @@ class LossTotals(PassSums):
     slopes: Floats
     weight: float
 
-    def penalised(self, alpha: float, V: NDArray) -> LossTotals:
-        """The totals with a ridge penalty of the coefficients."""
-        value = self.value + alpha / 2 * inner(V, V)
-        return LossTotals(value, self.gradient + alpha * V, self.slopes, self.weight)
 
-
-@dataclass(frozen=True)
-class LossSums:
-    """The work of a pass.
-
-    Attributes
-    ----------
-    loss : Loss
-    offset : array of shape (K,)
-        Added to the fitted values.
-    sums : Sums
-    """
-
-    loss: Loss
-    offset: Floats
-    sums: Sums
-
-    def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> LossTotals:
-        """The sums at coefficients V, (K, D), over some blocks."""
-        value = 0.0
-        weights = 0.0
-        slopes = np.zeros(len(V))
-        gradient = self.sums.zeros(*V.shape)
-        for features, y, weight in blocks:
-            F = features.forward(V).astype(self.sums.dtype, copy=False)
-            F += self.offset[:, np.newaxis].astype(F.dtype)
-            Y = np.ascontiguousarray(y.T, F.dtype)
-            T = weight.astype(F.dtype, copy=False) * self.loss.gradient(Y, F)
-            value += float(weight @ self.loss.value(Y, F).astype(np.float64))
-            weights += float(weight.sum(dtype=np.float64))
-            slopes += row_sums(T)
-            self.sums.add(gradient, partial(features.backward, np.ascontiguousarray(T)))
-        return LossTotals(value, gradient, slopes, weights)
+def loss_totals(
+    blocks: Iterable[StoredRows], V: NDArray, offset: Floats, loss: Loss, sums: Sums
+) -> LossTotals:
+    """The sums over some blocks at coefficients V, (K, D), and offsets, (K,)."""
+    value = 0.0
+    weights = 0.0
+    slopes = np.zeros(len(V))
+    gradient = sums.zeros(*V.shape)
+    for features, y, weight in blocks:
+        F = features.forward(V).astype(sums.dtype, copy=False)
+        F += offset[:, np.newaxis].astype(F.dtype)
+        Y = np.ascontiguousarray(y.T, F.dtype)
+        T = weight.astype(F.dtype, copy=False) * loss.gradient(Y, F)
+        value += float(weight @ loss.value(Y, F).astype(np.float64))
+        weights += float(weight.sum(dtype=np.float64))
+        slopes += row_sums(T)
+        sums.add(gradient, partial(features.backward, np.ascontiguousarray(T)))
+    return LossTotals(value, gradient, slopes, weights)
 
 
 def minimise_in_passes(
@@ -135,10 +116,11 @@ def minimise_in_passes(
     def totals_at(V: NDArray, b: NDArray) -> LossTotals:
         nonlocal n_passes
         n_passes += 1
-        totals: LossTotals = summed(
-            ridge.blocks, LossSums(loss, b, sums), np.ascontiguousarray(V)
-        )
-        return totals.penalised(alpha, V)
+        V = np.ascontiguousarray(V)
+        totals: LossTotals = summed(ridge.blocks, loss_totals, V, b, loss, sums)
+        value = totals.value + alpha / 2 * inner(V, V)
+        gradient = totals.gradient + alpha * V
+        return replace(totals, value=value, gradient=gradient)
 
     present = totals_at(V, b)
     share = sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks)
