@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bochner.cli.arguments import fit_line
 from bochner.cli.failures import (
     CommandError,
     Facts,
@@ -30,94 +31,23 @@ from bochner.estimators.explained_scores import training_rows_among
 from bochner.loops.clock import CLOCK
 from bochner.scores.summaries import NAMES, cells
 from bochner.settings import peak_bytes
-from bochner.sources.base import Batch, TableSource
+from bochner.sources.base import TableSource
 from bochner.sources.rowwise import named_columns, write_predictions
 from bochner.sources.writing import write_table
 
-OPTIONS = (
-    "kernel",
-    "features",
-    "n_components",
-    "alpha",
-    "loss",
-    "solver",
-    "metric",
-    "time_limit",
-)
 
-
-@dataclass(frozen=True)
-class PredictionOptions:
-    """Columns besides the predictions.
-
-    Attributes
-    ----------
-    interval : float or None
-        Coverage of prediction intervals, columns `lower` and `upper`.
-    std : bool
-        Standard deviations.
-    proba : bool or None
-        A probability for each class; None where the model has classes.
-    """
-
-    interval: float | None = None
-    std: bool = False
-    proba: bool | None = None
-
-    def check(self, saved: SavedModel) -> None:
-        """Raise CommandError where the model cannot predict what is asked for."""
-        option = "--std" if self.interval is None else "--interval"
-        if saved.task == "regression" and self.proba:
-            raise CommandError(
-                f"{saved.path}: predicts numbers, and --proba is for classes; use "
-                "--interval or --std for uncertainty"
-            )
-        if self.interval is None and not self.std:
-            return
-        if saved.task == "classification":
-            raise CommandError(
-                f"{saved.path}: predicts classes, and {option} is for regression; "
-                "use --proba for probabilities"
-            )
-        if not getattr(saved.model, "uncertainty", False):
-            raise CommandError(
-                f"{saved.path}: was fitted without uncertainty, which {option} "
-                "needs; fit it again with 'bochner fit "
-                "--uncertainty' (in Python, uncertainty=True)"
-            )
-
-
-def predictions(saved: SavedModel, X: Any, options: PredictionOptions) -> Facts:
-    """Columns by name: one of predictions for each target, and the other columns
-    asked for.
-    """
-    name = "target" if saved.target is None else saved.target
+def require_uncertainty(saved: SavedModel, option: str) -> None:
+    """Raise CommandError where an option is given that the model cannot serve."""
     if saved.task == "classification":
-        columns = {f"{name}_predicted": pa.array(saved.model.predict(X))}
-        if options.proba is not False:
-            proba = saved.model.predict_proba(X)
-            for k, label in enumerate(saved.model.classes_.tolist()):
-                columns[f"{name}_probability_{label}"] = pa.array(proba[:, k])
-        return columns
-    return named_columns(name, _numbers(saved, X, options))
-
-
-def _numbers(
-    saved: SavedModel, X: Any, options: PredictionOptions
-) -> dict[str, NDArray[np.float64]]:
-    """Predictions and the other columns asked for, each of shape (n,) or (n, K)."""
-    if options.std:
-        mean, std = saved.model.predict(X, return_std=True)
-        columns = {"predicted": mean, "std": std}
-    else:
-        columns = {"predicted": saved.model.predict(X)}
-    if options.interval is not None:
-        with errors_of(
-            saved.path
-        ):  # the rows are sound by now: what is refused is the coverage
-            ends = saved.model.predict_interval(X, coverage=options.interval)
-        columns |= {"lower": ends[..., 0], "upper": ends[..., 1]}
-    return columns
+        raise CommandError(
+            f"{saved.path}: predicts classes, and {option} is for regression; use "
+            "--proba for probabilities"
+        )
+    if not getattr(saved.model, "uncertainty", False):
+        raise CommandError(
+            f"{saved.path}: was fitted without uncertainty, which {option} needs; fit "
+            "it again with 'bochner fit --uncertainty' (in Python, uncertainty=True)"
+        )
 
 
 def predict(
@@ -131,30 +61,61 @@ def predict(
     device: str | None,
 ) -> Facts:
     """Predict the rows of a table into another one."""
-    from bochner.cli.fitting import Run
+    from bochner.cli.fitting import run_with
 
-    with Run(memory_limit, device=device).applied():
-        return _predicted(model, data, out, PredictionOptions(interval, std, proba))
+    with run_with(memory_limit, device):
+        check_output(out, data, model)
+        saved = read_model(model)
+        if saved.task == "regression" and proba:
+            raise CommandError(
+                f"{saved.path}: predicts numbers, and --proba is for classes; use "
+                "--interval or --std for uncertainty"
+            )
+        if std or interval is not None:
+            require_uncertainty(saved, "--std" if interval is None else "--interval")
+        return _predicted(saved, data, out, interval, std, proba is not False)
 
 
 def _predicted(
-    model_path: Path, data: Path, out: Path, options: PredictionOptions
+    saved: SavedModel,
+    data: Path,
+    out: Path,
+    interval: float | None,
+    std: bool,
+    proba: bool,
 ) -> Facts:
-    check_output(out, data, model_path)
-    saved = read_model(model_path)
     notes = list[str]()
-    options.check(saved)
     table = saved.open_table(data, notes.append)
     start = CLOCK.seconds()
+    target = "target" if saved.target is None else saved.target
+    model = saved.model
     written = list[str]()
     unseen = Counter[str]()
 
-    def columns_of(X: Any) -> Facts:
-        inputs = saved.inputs(X, data)
+    def columns_of(rows: Any) -> Facts:
+        """Columns of predictions, by name."""
+        X = saved.inputs(rows, data)
         if isinstance(table, pa.Table):
-            refuse_infinite(inputs, data)
-        unseen.update(saved.model.encoder_.count_unseen(inputs))
-        columns = predictions(saved, inputs, options)
+            refuse_infinite(X, data)
+        unseen.update(model.encoder_.count_unseen(X))
+        if saved.task == "classification":
+            columns = {f"{target}_predicted": pa.array(model.predict(X))}
+            shares = model.predict_proba(X).T if proba else []
+            labels = model.classes_.tolist() if proba else []
+            for label, share in zip(labels, shares, strict=True):
+                columns[f"{target}_probability_{label}"] = pa.array(share)
+        else:
+            if std:
+                mean, deviation = model.predict(X, return_std=True)
+                numbers = {"predicted": mean, "std": deviation}
+            else:
+                numbers = {"predicted": model.predict(X)}
+            if interval is not None:
+                # The rows are sound by now: what is refused is the coverage
+                with errors_of(saved.path):
+                    ends = model.predict_interval(X, coverage=interval)
+                numbers |= {"lower": ends[..., 0], "upper": ends[..., 1]}
+            columns = named_columns(target, numbers)
         written[:] = columns
         return columns
 
@@ -169,7 +130,7 @@ def _predicted(
             columns = pa.table(columns_of(table))
     if isinstance(table, pa.Table):
         write_table([columns], out)
-    ignored = [name for name in names if name not in (saved.columns or names)]
+    used = {*(saved.columns or names), saved.target}
     notes += [
         f"{rows:,} of {n_rows:,} rows have a value of {name!r} that the fit did not "
         "see."
@@ -177,12 +138,12 @@ def _predicted(
         if rows
     ]
     return {
-        "model": str(model_path),
+        "model": str(saved.path),
         "data": str(data),
         "rows": n_rows,
         "out": str(out),
         "columns_written": written,
-        "columns_ignored": [name for name in ignored if name != saved.target],
+        "columns_ignored": [name for name in names if name not in used],
         "seconds": CLOCK.seconds() - start,
         "peak_memory_bytes": peak_bytes(),
         "notes": notes,
@@ -254,23 +215,17 @@ def _explained_columns(explanation: Any, numbers: NDArray | None, target: str) -
 
     Names that an input column has, too, get an underscore at the end.
     """
-    n, d = explanation.values.shape[:2]
-    outputs = explanation.output_names if explanation.values.ndim == 3 else ("",)
-    K = len(outputs)
+    n, d, *several = explanation.values.shape
+    K = several[0] if several else 1
     names = explanation.feature_names
-    leading_columns: Facts = {} if numbers is None else {"row": np.repeat(numbers, K)}
-    leading_columns |= (
-        {"output": np.tile(np.array(outputs, dtype=object), n)}
-        if explanation.values.ndim == 3
-        else {}
-    )
-    leading_columns[f"{target}_predicted"] = explanation.predictions.ravel()
-    leading_columns[f"{target}_base"] = np.tile(
-        np.atleast_1d(explanation.base_values), n
-    )
-    columns = {
-        name + "_" * (name in names): values for name, values in leading_columns.items()
-    }
+    leading: Facts = {}
+    if numbers is not None:
+        leading["row"] = np.repeat(numbers, K)
+    if several:
+        leading["output"] = np.tile(np.array(explanation.output_names, object), n)
+    leading[f"{target}_predicted"] = explanation.predictions.ravel()
+    leading[f"{target}_base"] = np.tile(explanation.base_values, n)
+    columns = {name + "_" * (name in names): leading[name] for name in leading}
     for suffix, values in (("", explanation.values), ("_error", explanation.errors)):
         if values is not None:
             flat = values.reshape(n, d, K).swapaxes(1, 2).reshape(n * K, d)
@@ -284,11 +239,23 @@ def evaluate(
     """Score a model on the rows of a table that has the target."""
     saved = read_model(model)
     notes = list[str]()
-    PredictionOptions(interval=interval).check(saved)
+    if interval is not None:
+        require_uncertainty(saved, "--interval")
     start = CLOCK.seconds()
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
     with errors_of(data):
         scored, more = score(saved.model, X, truth, saved.baseline, data, interval)
+    notes += more
+    share = _share(truth, n_rows)
+    if seen := training_rows_among(saved.model, X, share, saved.rows):
+        note = (
+            f"These are training rows ({seen}): their scores say nothing of new rows."
+        )
+        if saved.scores is not None:
+            key = "accuracy" if saved.task == "classification" else "r2"
+            held_out = f"{NAMES[key]} {cells(key, saved.scores[key])[0]}"
+            note += f" On rows that it held out, 'bochner fit' measured {held_out}."
+        notes.append(note)
     return {
         "model": str(model),
         "data": str(data),
@@ -300,28 +267,13 @@ def evaluate(
         "scores": scored,
         "seconds": CLOCK.seconds() - start,
         "peak_memory_bytes": peak_bytes(),
-        "notes": notes + more + _remarks_on_rows(saved, X, _share(truth, n_rows)),
+        "notes": notes,
     }
 
 
 def _share(target: Target, n_rows: int) -> float:
     """How much of the rows of a table those are that have been read."""
     return len(target.values) / max(n_rows - target.missing, 1)
-
-
-def _remarks_on_rows(saved: SavedModel, X: Any, share: float) -> list[str]:
-    """That a model was scored on its training rows, and what the fit measured on
-    others.
-    """
-    seen = training_rows_among(saved.model, X, share, saved.rows)
-    if not seen:
-        return []
-    remark = f"These are training rows ({seen}): their scores say nothing of new rows."
-    if saved.scores is None:
-        return [remark]
-    key = "accuracy" if saved.task == "classification" else "r2"
-    held_out = f"{NAMES[key]} {cells(key, saved.scores[key])[0]}"
-    return [f"{remark} On rows that it held out, 'bochner fit' measured {held_out}."]
 
 
 def true_rows(
@@ -345,53 +297,42 @@ def true_rows(
             f"{saved.path}: does not name its target; name the column with --target"
         )
     if name in (saved.columns or []):
-        cure = (
-            ""
-            if saved.target is None
-            else f"; the model predicts '{printable(saved.target)}'"
-        )
+        cure = ""
+        if saved.target is not None:
+            cure = f"; the model predicts '{printable(saved.target)}'"
         raise CommandError(
             f"{saved.path}: column '{printable(name)}' is an input of the model, not "
             f"its target{cure}"
         )
     saved = replace(saved, target=name)
     table = saved.open_table(data, notes.append, name)
-    n_rows = (table.n_rows or 0) if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
-        rows = (
-            _scored_rows(table, name, data, notes)
-            if isinstance(table, TableSource)
-            else Batch(table)
-        )
-        X, target = with_target(rows, name, saved.task, data)
+        if isinstance(table, TableSource):
+            # As many rows as tell the score
+            n_rows = table.n_rows or 0
+            if table.names is not None and name not in table.names:
+                raise missing_column(name, table.names, data)
+            share = scored_share(table, n_rows, 1.0)
+            rows = drawn_rows(table, share, 0, name)
+            if rows is None:
+                raise no_values(name, data)
+            X, y = rows.X, rows.y
+            if share < 1:
+                notes.append(
+                    f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of "
+                    "their content, which is enough for the score."
+                )
+        else:
+            n_rows = table.num_rows
+            X, y = table, None
+        X, target = with_target(X, y, name, saved.task, data)
         X = saved.inputs(X, data)
         if isinstance(table, pa.Table):
             refuse_infinite(X, data)
         if target.missing:
-            X = (
-                X.take(pa.array(target.rows))
-                if isinstance(X, pa.Table)
-                else X[target.rows]
-            )
+            is_table = isinstance(X, pa.Table)
+            X = X.take(pa.array(target.rows)) if is_table else X[target.rows]
         return saved, X, target, n_rows
-
-
-def _scored_rows(source: TableSource, name: str, data: Path, notes: list[str]) -> Batch:
-    """Rows of a table that stays where it is, as many as tell the score."""
-    n_rows = source.n_rows or 0
-    if source.names is not None and name not in source.names:
-        raise missing_column(name, source.names, data)
-    share = scored_share(source, n_rows, 1.0)
-    rows = drawn_rows(source, share, 0, name)
-    if rows is None:
-        raise no_values(name, data)
-    if share < 1:
-        notes.append(
-            f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of their "
-            "content, which is enough for the "
-            "score."
-        )
-    return rows
 
 
 def report(
@@ -407,9 +348,11 @@ def report(
     notes = list[str]()
     start = CLOCK.seconds()
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
-    lines = (_fit_line(saved), _report_line(saved, data, out, target, training))
+    words = ["bochner", "report", str(model), str(data), "--out", str(out)]
+    words += [] if target is None else ["--target", target]
     fitted = None
     if training is not None:
+        words += ["--training", str(training)]
         _, X_train, training_truth, n_train = true_rows(saved, training, target, notes)
         fitted = X_train, training_truth.values, _row_numbers(training_truth, n_train)
     origin = Origin(
@@ -421,7 +364,7 @@ def report(
         saved.rows,
         _row_numbers(truth, n_rows),
         _share(truth, n_rows),
-        lines,
+        (fit_line(saved), shlex.join(words)),
         saved.rows_held_out,
     )
     with errors_of(data):
@@ -443,53 +386,3 @@ def report(
 def _row_numbers(truth: Target, n_rows: int) -> NDArray | None:
     """Numbers of the rows in their table; None where only some of it were read."""
     return truth.rows if n_rows == len(truth.rows) + truth.missing else None
-
-
-def _fit_line(saved: SavedModel) -> str:
-    """The command that fits such a model; the table of its rows is not known, nor
-    all options of other programs.
-    """
-    options = saved.options
-    if options is None:
-        parameters = {name: getattr(saved.model, name, None) for name in OPTIONS} | {
-            "seed": saved.model.random_state
-        }
-        plain = {
-            key: value
-            for key, value in parameters.items()
-            if isinstance(value, str | int | float)
-        }
-        told = {
-            key: value
-            for key, value in plain.items()
-            if value not in ("auto", "squared")
-        }
-        options = [
-            word
-            for key, value in told.items()
-            for word in (f"--{key.replace('_', '-')}", str(value))
-        ]
-        options += (
-            ["--uncertainty"] if getattr(saved.model, "uncertainty", False) else []
-        )
-        options += [] if getattr(saved.model, "bounded", True) else ["--unbounded"]
-    words = [
-        "--target",
-        str(saved.target),
-        "--task",
-        saved.task,
-        *options,
-        "--out",
-        str(saved.path),
-    ]
-    return "bochner fit TRAINING_TABLE " + shlex.join(words)
-
-
-def _report_line(
-    saved: SavedModel, data: Path, out: Path, name: str | None, training: Path | None
-) -> str:
-    named = [] if name is None else ["--target", name]
-    named += [] if training is None else ["--training", str(training)]
-    return shlex.join(
-        ["bochner", "report", str(saved.path), str(data), "--out", str(out), *named]
-    )

@@ -9,17 +9,16 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bochner.cli.arguments import PARAMETERS, Arguments
 from bochner.cli.failures import CommandError, Facts, errors_of, listed, missing_column
-from bochner.cli.hold_out import Split, TestRows, facts_of_split, hold_out
+from bochner.cli.hold_out import Split, hold_out
 from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import fitted_encoder, open_table, refuse_infinite
@@ -31,13 +30,11 @@ from bochner.cli.target import (
     summary_of_target,
     with_target_read,
 )
-from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
 from bochner.loops.clock import CLOCK
 from bochner.planning.plan import table_shape
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
 
-TEST_SIZE = 0.2  # unless another share is given
 CONNECTING = 10  # seconds to wait for a scheduler
 # Modules of 200 MB, imported before the memory of a run is measured
 CODE = (
@@ -48,44 +45,24 @@ CODE = (
 FEW_ROWS, DISTINCT = 20, 0.9
 
 
-@dataclass(frozen=True)
-class Run:
-    """Settings of the run.
-
-    Attributes
-    ----------
-    memory_limit : str or None
-        A size such as 1.5GB.
-    sample : int or None
-        First rows that stand for all.
-    dask : str or None
-        Address of a scheduler.
-    device : str or None
-        Where features are computed.
+@contextmanager
+def run_with(
+    memory_limit: str | None, device: str | None = None, dask: str | None = None
+) -> Iterator[None]:
+    """Set memory limit, device and engine for the block; code is loaded before, so
+    that it does not count.
     """
-
-    memory_limit: str | None = None
-    sample: int | None = None
-    dask: str | None = None
-    device: str | None = None
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Set memory limit, device and engine for the block; code is loaded before,
-        so that it does not count.
-        """
-        for name in CODE:
-            import_module(name)
-        with ExitStack() as stack:
-            if self.memory_limit is not None:
-                stack.enter_context(settings(memory_limit=self.memory_limit))
-            if self.device is not None:
-                stack.enter_context(settings(device=self.device))
-            if self.dask is not None:
-                stack.enter_context(
-                    settings(engine=stack.enter_context(dask_client(self.dask)))
-                )
-            yield
+    for name in CODE:
+        import_module(name)
+    with ExitStack() as stack:
+        if memory_limit is not None:
+            stack.enter_context(settings(memory_limit=memory_limit))
+        if device is not None:
+            stack.enter_context(settings(device=device))
+        if dask is not None:
+            client = stack.enter_context(dask_client(dask))
+            stack.enter_context(settings(engine=client))
+        yield
 
 
 def dask_client(address: str) -> Any:
@@ -94,9 +71,8 @@ def dask_client(address: str) -> Any:
         from dask.distributed import Client
     except ImportError:
         raise CommandError("--dask needs Dask: pip install 'bochner[dask]'") from None
-    logging.getLogger("distributed.client").setLevel(
-        logging.CRITICAL
-    )  # what is wrong is said by the error
+    # What is wrong is said by the error
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         return Client(address, timeout=CONNECTING, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -105,108 +81,13 @@ def dask_client(address: str) -> Any:
         ) from error
 
 
-@dataclass(frozen=True)
-class Fit:
-    """The arguments of `bochner fit`.
-
-    Attributes
-    ----------
-    data, out : Path
-    target : str
-    task : {"auto", "classification", "regression"}
-    test_size : float
-    exclude : list of str
-    parameters : dict
-        Of the estimator.
-    uncertainty : bool
-        Whether the model is to know intervals and standard deviations.
-    unbounded : bool
-        Whether predictions may go beyond the range of the target.
-    group, time : str or None
-        Columns that tell which rows belong together, or come later.
-    run : Run
-    """
-
-    data: Path
-    target: str
-    task: str
-    exclude: list[str]
-    parameters: Facts
-    run: Run
-    out: Path | None = None
-    test_size: float = 0.0
-    uncertainty: bool = False
-    unbounded: bool = False
-    group: str | None = None
-    time: str | None = None
-
-    @property
-    def test_rows(self) -> TestRows:
-        """Which rows are to be held out."""
-        return TestRows(
-            self.data,
-            self.test_size,
-            self.parameters["seed"],
-            self.group,
-            self.time,
-            asked_of_text(self.parameters),
-        )
-
-    @property
-    def options(self) -> list[str]:
-        """What was given on the command line and changes the model or its scores, as
-        it is given there.
-        """
-        values = dict(self.parameters)
-        values["seed"] = values.pop("seed")  # behind what the model is made of
-        values |= {"group": self.group, "time": self.time}
-        values["memory_limit"] = self.run.memory_limit
-        values |= {key: getattr(self.run, key) for key in ("sample", "dask", "device")}
-        values |= {} if self.test_size == TEST_SIZE else {"test_size": self.test_size}
-        several = {name: values.pop(name) or [] for name in ("numeric", "text")}
-        several["exclude"] = self.exclude
-        words = [
-            word
-            for key, value in values.items()
-            if value not in ("auto", None)
-            for word in (f"--{key.replace('_', '-')}", str(value))
-        ]
-        for key, names in several.items():
-            words += [word for name in names for word in (f"--{key}", name)]
-        words += ["--uncertainty"] if self.uncertainty else []
-        return [*words, "--unbounded"] if self.unbounded else words
-
-
-def asked_task(arguments: Fit) -> str:
-    """The task that is asked for, perhaps by a loss that only one of the two has."""
-    loss = arguments.parameters["loss"]
-    if arguments.task != "auto":
-        return arguments.task
-    if loss in NUMBER_LOSSES:
-        return "regression"
-    return "classification" if loss in CLASS_LOSSES else "auto"
-
-
-def asked_of_text(parameters: Facts) -> Facts:
-    """How columns of text are to be read, as the options say, which a plan does not
-    have: parameters of the encoder.
-    """
-    dates = parameters.get("dates")
-    return {
-        "text_features": parameters.get("text") or None,
-        "day_first": None if dates is None else dates == "day-first",
-    }
-
-
-def estimator_of(arguments: Fit, task: str) -> Any:
+def estimator_of(arguments: Arguments, task: str) -> Any:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 
-    parameters = arguments.parameters | {"verbose": 1}
-    parameters["random_state"] = parameters.pop("seed", None)
-    parameters["numeric_features"] = parameters.pop("numeric", None) or None
-    parameters |= asked_of_text(parameters)
-    for option in ("text", "dates"):
-        parameters.pop(option, None)
+    parameters = {name: getattr(arguments, name) for name in PARAMETERS}
+    parameters |= {"random_state": arguments.seed, "verbose": 1}
+    parameters |= {"numeric_features": arguments.numeric or None}
+    parameters |= arguments.how_text_is_read
     if arguments.time is not None:
         from sklearn.model_selection import TimeSeriesSplit
 
@@ -222,95 +103,59 @@ def estimator_of(arguments: Fit, task: str) -> Any:
     )
 
 
-def fit(
-    data: Path,
-    target: str,
-    out: Path | None,
-    task: str,
-    test_size: float,
-    uncertainty: bool,
-    unbounded: bool,
-    group: str | None,
-    time: str | None,
-    exclude: list[str] | None,
-    memory_limit: str | None,
-    sample: int | None,
-    dask: str | None,
-    device: str | None,
-    **parameters: Any,
-) -> Facts:
+def fit(**given: Any) -> Facts:
     """Fit a model, score it on held-out rows, and save one fitted on all rows."""
-    run = Run(memory_limit, sample, dask, device)
-    arguments = Fit(
-        data,
-        target,
-        str(task),
-        exclude or [],
-        parameters,
-        run,
-        out,
-        test_size,
-        uncertainty,
-        unbounded,
-        group,
-        time,
-    )
-    with run.applied():
-        return _fitted(arguments)
-
-
-def _fitted(arguments: Fit) -> Facts:
+    arguments = Arguments(**given)
+    path = arguments.data
     notes: list[str] = []
-    table = _opened(arguments, notes)
-    with errors_of(arguments.data):
-        asked_for = asked_task(arguments)
-        target = summary_of_target(table, arguments.target, asked_for, arguments.data)
-        task, reason = learned_task(target, asked_for, arguments.data)
-        asked = {
-            "--uncertainty": arguments.uncertainty,
-            "--unbounded": arguments.unbounded,
-        }
-        wanted = [option for option, given in asked.items() if given]
-        if wanted and task == "classification":
-            raise CommandError(
-                f"{arguments.data}: column '{target.name}' holds classes; "
-                f"{wanted[0]} is for regression: leave it out, or use --task "
-                "regression"
+    with run_with(arguments.memory_limit, arguments.device, arguments.dask):
+        table = _opened(arguments, notes)
+        with errors_of(path):
+            target = summary_of_target(
+                table, arguments.target, arguments.asked_task, path
             )
-        if isinstance(table, pa.Table):
-            notes += _check_columns(table, target, task, arguments, notes)
-        split = hold_out(table, target, task, arguments.test_rows, notes)
-        with warnings.catch_warnings():
-            # The notes have it already
-            for note in notes:
-                warnings.filterwarnings("ignore", re.escape(note))
-            report = _scored_and_saved(arguments, split, task)
-    return {
-        "data": str(arguments.data),
-        "rows": target.n_rows,
-        "rows_without_target": target.missing,
-        "columns": table.schema
-        if isinstance(table.schema, int)
-        else len(table.schema) - 1 - (arguments.group is not None),
-        "target": target.name,
-        "task": task,
-        "task_inferred_because": reason or None,
-        "task_can_change": target.kind in ("integer", "boolean"),
-        "seed": arguments.parameters["seed"],
-        "split": facts_of_split(arguments.test_rows),
-        **report,
-        "peak_memory_bytes": peak_bytes(),
-        "notes": notes + report["notes"],
-    }
+            task, reason = learned_task(target, arguments.asked_task, path)
+            for option in ("uncertainty", "unbounded"):
+                if task == "classification" and getattr(arguments, option):
+                    raise CommandError(
+                        f"{path}: column '{target.name}' holds classes; --{option} is "
+                        "for regression: leave it out, or use --task regression"
+                    )
+            if isinstance(table, pa.Table):
+                notes += _check_columns(table, target, task, arguments, notes)
+            split = hold_out(table, target, task, arguments, notes)
+            with warnings.catch_warnings():
+                # The notes have it already
+                for note in notes:
+                    warnings.filterwarnings("ignore", re.escape(note))
+                report = _scored_and_saved(arguments, split, task)
+        n_columns = table.schema
+        if isinstance(n_columns, pa.Schema):
+            n_columns = len(n_columns) - 1 - (arguments.group is not None)
+        by = "group" if arguments.group else "time" if arguments.time else "chance"
+        return {
+            "data": str(path),
+            "rows": target.n_rows,
+            "rows_without_target": target.missing,
+            "columns": n_columns,
+            "target": target.name,
+            "task": task,
+            "task_inferred_because": reason or None,
+            "task_can_change": target.kind in ("integer", "boolean"),
+            "seed": arguments.seed,
+            "split": {"by": by, "column": arguments.group or arguments.time},
+            **report,
+            "peak_memory_bytes": peak_bytes(),
+            "notes": notes + report["notes"],
+        }
 
 
-def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
+def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
     """The table, refused where its target is text because of few values, unless it
     holds classes.
     """
     path = arguments.data
     name = arguments.target
-    asked = asked_task(arguments)
     if arguments.out is not None:
         check_output(arguments.out, path)
     if name in arguments.exclude:
@@ -327,71 +172,74 @@ def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
     table = open_table(
         path,
         notes.append,
-        (),
-        arguments.run.sample,
-        arguments.exclude,
-        [name, *beside],
+        sample=arguments.sample,
+        exclude=arguments.exclude,
+        named=[name, *beside],
     )
-    if beside and not isinstance(table.schema, pa.Schema):
-        raise CommandError(
-            f"{path}: its columns have no names; leave out --group and --time"
-        )
-    if isinstance(table.schema, pa.Schema):
-        names = table.schema.names
-        for one in (name, *beside):
-            if one not in names:
-                raise missing_column(one, names, path)
-        if names == [name] or {*names} == {name, arguments.group}:
+    if not isinstance(table.schema, pa.Schema):
+        if beside:
             raise CommandError(
-                f"{path}: no column to learn from: there is none besides the target"
+                f"{path}: its columns have no names; leave out --group and --time"
             )
-        table, note = with_target_read(table, name, asked, path)
-        notes += [note] if note else []
+        return table
+    names = table.schema.names
+    for one in (name, *beside):
+        if one not in names:
+            raise missing_column(one, names, path)
+    if names == [name] or {*names} == {name, arguments.group}:
+        raise CommandError(
+            f"{path}: no column to learn from: there is none besides the target"
+        )
+    table, note = with_target_read(table, name, arguments.asked_task, path)
+    notes += [note] if note else []
     return table
 
 
-def _scored_and_saved(arguments: Fit, split: Split, task: str) -> Facts:
+def _scored_and_saved(arguments: Arguments, split: Split, task: str) -> Facts:
     """Fit on the rows that are not held out, score, and fit on all of them if the
     model is to be saved.
     """
     start = CLOCK.seconds()
-    scored = None
-    notes = list[str]()
+    path = arguments.data
     out = arguments.out
-    others = None
+    n_train = split.train_target.n_known
+    n_test = 0
+    scored = others = n_saved = None
+    notes: list[str] = []
     model = estimator_of(arguments, task).fit(*split.train)
     facts = model_facts(model)
     guesses = [] if model.report_ is None else model.report_.guesses
+    baseline = split.train_target.described_baseline(task)
     if split.test is not None:
-        scored, notes = score(
-            model, *split.test, split.train_target.baseline(task), arguments.data
-        )
-        baseline = split.train_target.described_baseline(task)
-        remark = remark_on_score(scored, len(split.test[1].values), model, baseline)
-        notes = [*notes, *filter(None, [remark])]
-        others = reference_scores(
-            split.train, split.train_target.n_known, split.test, model, arguments.data
-        )
+        n_test = len(split.test[1].values)
+        shares = split.train_target.baseline(task)
+        scored, notes = score(model, *split.test, shares, path)
+        if remark := remark_on_score(scored, n_test, model, baseline):
+            notes.append(remark)
+        others = reference_scores(split.train, n_train, split.test, model, path)
     if out is not None:
         if split.test is not None:
-            model = _on_all_rows(model, arguments, task, split)
-        told = {
-            "rows": split.target.n_known,
-            "baseline": split.target.baseline(task),
-            "scores": scored,
-        }
-        told |= {"references": others, "options": arguments.options}
+            if task == "classification" and set(split.target.classes()) - set(
+                model.classes_.tolist()
+            ):
+                # Chosen again, as held-out rows have new classes
+                model = estimator_of(arguments, task).fit(*split.all_rows)
+            else:
+                model = model.refit(*split.all_rows)
+        n_saved = split.target.n_known
+        told = {"rows": n_saved, "baseline": split.target.baseline(task)}
+        told |= {"scores": scored, "references": others, "options": arguments.options}
         write_model(model, out, arguments.target, task, told)
     return {
-        "rows_train": split.train_target.n_known,
-        "rows_test": 0 if split.test is None else len(split.test[1].values),
+        "rows_train": n_train,
+        "rows_test": n_test,
         "rows_test_are": split.said or None,
         "scores": scored,
         "references": others,
-        "baseline": split.train_target.described_baseline(task),
+        "baseline": baseline,
         "model": facts,
         "out": None if out is None else str(out),
-        "rows_saved_model": None if out is None else split.target.n_known,
+        "rows_saved_model": n_saved,
         "seconds": CLOCK.seconds() - start,
         "notes": notes + guesses,
     }
@@ -420,22 +268,21 @@ def remark_on_score(
     baseline : dict
         What a model without inputs predicts.
     """
-    name = "r2" if "r2" in scores else "log_loss"
-    value, of_baseline, error = (
-        scores[name][key] for key in ("value", "baseline", "standard_error")
-    )
-    gain = value - of_baseline if name == "r2" else of_baseline - value
     if n_rows < FEWEST_REMARKED:
         return None
-    if gain <= (error or 0.0):
+    one = scores["r2" if "r2" in scores else "log_loss"]
+    value, of_baseline = one["value"], one["baseline"]
+    gain = of_baseline - value
+    perfect = value <= PERFECT_SHARE * of_baseline
+    if "r2" in scores:
+        gain = value - of_baseline
+        perfect = value >= PERFECT_R2
+    if gain <= (one["standard_error"] or 0.0):
         return (
             f"The score is no better than that of {baseline['predicts']}, predicted "
             "for every row: the columns tell "
             "nothing about the target, or more rows are needed."
         )
-    perfect = (
-        value >= PERFECT_R2 if name == "r2" else value <= PERFECT_SHARE * of_baseline
-    )
     if not perfect:
         return None
     importance = getattr(model, "importance_", None)
@@ -457,19 +304,12 @@ def remark_on_score(
     )
 
 
-def _on_all_rows(model: Any, arguments: Fit, task: str, split: Split) -> Any:
-    """The model that was scored, fitted to all rows; chosen again where held-out
-    rows have new classes.
-    """
-    if task == "classification" and set(split.target.classes()) - set(
-        model.classes_.tolist()
-    ):
-        return estimator_of(arguments, task).fit(*split.all_rows)
-    return model.refit(*split.all_rows)
-
-
 def _check_columns(
-    table: pa.Table, target: TargetSummary, task: str, arguments: Fit, notes: list[str]
+    table: pa.Table,
+    target: TargetSummary,
+    task: str,
+    arguments: Arguments,
+    notes: list[str],
 ) -> list[str]:
     """Refuse what cannot be learned from, by its row in the file; remarks on what does
     not look like features.
@@ -486,83 +326,62 @@ def _check_columns(
         )
     refuse_infinite(X, arguments.data)
     remarks = list[str]()
-    encoder = fitted_encoder(X, remarks.append, asked_of_text(arguments.parameters))
+    encoder = fitted_encoder(X, remarks.append, arguments.how_text_is_read)
+    said = "\n".join(notes)
     for name, column in zip(X.column_names, X.columns, strict=True):
         kind = column.type
-        if name in encoder.written:
-            continue
         n = len(column) - column.null_count
-        if (
-            pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        ) and n >= FEW_ROWS:
+        what = ""
+        if name in encoder.written or n < FEW_ROWS:
+            continue
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             distinct = pc.count_distinct(column).as_py()
-            explained = any(
-                note.startswith(f"Column {name!r} is text because") for note in notes
-            )
-            if distinct > DISTINCT * n and not explained:
+            is_explained = f"Column {name!r} is text because" in said
+            if distinct > DISTINCT * n and not is_explained:
                 what = (
-                    f"is text with {distinct:,} different values in {n:,} rows, "
-                    "like an identifier"
-                )
-                remarks.append(
-                    f"Column '{name}' {what}; use --exclude '{name}' to leave it out."
+                    f"text with {distinct:,} different values in {n:,} rows, like an "
+                    "identifier"
                 )
         elif (
             pa.types.is_integer(kind)
-            and n == len(column) >= FEW_ROWS
+            and n == len(column)
             and (np.diff(column.to_numpy()) == 1).all()
         ):
+            what = "a row number"
+        if what:
             remarks.append(
-                f"Column '{name}' is a row number; use --exclude '{name}' to leave "
-                "it out."
+                f"Column '{name}' is {what}; use --exclude '{name}' to leave it out."
             )
-    if task == "classification" and target.distinct > max(
-        target.n_known // 2, FEW_ROWS
-    ):
+    n = target.n_known
+    if task == "classification" and target.distinct > max(n // 2, FEW_ROWS):
         remarks.append(
-            f"The target has {target.distinct:,} classes in {target.n_known:,} rows, "
-            "like an identifier."
+            f"The target has {target.distinct:,} classes in {n:,} rows, like an "
+            "identifier."
         )
     return remarks
 
 
-def plan(
-    data: Path,
-    target: str,
-    task: str,
-    exclude: list[str] | None,
-    memory_limit: str | None,
-    sample: int | None,
-    **parameters: Any,
-) -> Facts:
+def plan(**given: Any) -> Facts:
     """Plan one fit of all rows, without a look at any."""
-    parameters["loss"] = "auto"
-    run = Run(memory_limit, sample)
-    notes = list[str]()
-    learned = str(task)
-    with run.applied(), errors_of(data):
-        rows = table_shape(data, target, sample=sample, exclude=exclude or [])
+    arguments = Arguments(**given)
+    data, target, task = arguments.data, arguments.target, arguments.asked_task
+    notes: list[str] = []
+    with run_with(arguments.memory_limit), errors_of(data):
+        rows = table_shape(
+            data, target, sample=arguments.sample, exclude=arguments.exclude
+        )
         if rows.names is not None and target not in rows.names:
             raise missing_column(target, list(rows.names), data)
-        if learned == "auto":
+        if task == "auto":
             kind = "" if rows.target is None else kind_of_type(rows.target)
-            learned = (
-                "classification"
-                if kind in ("text", "category", "boolean")
-                else "regression"
-            )
+            is_class = kind in ("text", "category", "boolean")
+            task = "classification" if is_class else "regression"
             notes.append(
-                f"Planned as {learned}; use --task if the target is something else."
+                f"Planned as {task}; use --task if the target is something else."
             )
-        arguments = Fit(data, target, learned, exclude or [], parameters, run)
-        fit_plan = estimator_of(arguments, learned).plan_rows(rows)
+        fit_plan = estimator_of(arguments, task).plan_rows(rows)
     notes.append(
         "This is one fit: 'bochner fit' fits twice if it both scores and saves a model."
     )
-    return {
-        "data": str(data),
-        "target": target,
-        "task": learned,
-        "plan": fit_plan,
-        "notes": notes,
-    }
+    facts = {"data": str(data), "target": target, "task": task, "plan": fit_plan}
+    return facts | {"notes": notes}

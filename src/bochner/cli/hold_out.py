@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.cli.failures import CommandError, Facts
+from bochner.cli.arguments import Arguments
+from bochner.cli.failures import CommandError
 from bochner.cli.tables import drawn_rows, fitted_encoder, scored_share
 from bochner.cli.target import (
     Target,
@@ -33,31 +33,6 @@ FEWEST_GROUPS = 3
 # Earlier rows, of which the later ones validate fits to the others in turn
 FEWEST_IN_TIME = 12
 TEXT = {"text", "category"}
-
-
-@dataclass(frozen=True)
-class TestRows:
-    """Which rows are to be held out.
-
-    Attributes
-    ----------
-    data : Path
-        Of the table, for messages.
-    size : float
-        Their share.
-    seed : int
-    group, time : str or None
-        Columns that tell which rows belong together, or come later.
-    how_text_is_read : dict
-        Parameters of the encoder.
-    """
-
-    data: Path
-    size: float
-    seed: int
-    group: str | None
-    time: str | None
-    how_text_is_read: Facts
 
 
 @dataclass(frozen=True)
@@ -89,7 +64,7 @@ def hold_out(
     table: pa.Table | TableSource,
     target: TargetSummary,
     task: str,
-    asked: TestRows,
+    asked: Arguments,
     notes: list[str],
 ) -> Split:
     """Hold out a share of the rows that have a target.
@@ -112,70 +87,60 @@ def hold_out(
     if asked.group is not None:
         groups = _groups(X, asked)
         X = X.drop_columns([asked.group])
-    size = asked.size
-    if size and X.num_rows < FEWEST_SPLIT:
-        counted_rows = f"{X.num_rows} row{'s' * (X.num_rows > 1)} with a target"
+    n = X.num_rows
+    size = asked.test_size
+    if size and n < FEWEST_SPLIT:
         raise CommandError(
-            f"{counted_rows} cannot be split for a score; give {FEWEST_SPLIT} or more, "
-            "or use --test-size 0"
+            f"{n} row{'s' * (n > 1)} with a target cannot be split for a score; give "
+            f"{FEWEST_SPLIT} or more, or use --test-size 0"
         )
-
-    def selected_data(rows: NDArray | slice) -> tuple[Any, ...]:
-        selected_rows = X if isinstance(rows, slice) else X.take(pa.array(rows))
-        beside = () if groups is None else (None, groups[rows])
-        return selected_rows, truth.values[rows], *beside
-
-    every = selected_data(slice(None))
+    if groups is not None:
+        truth = replace(truth, group=groups)
+    every = _of_fit(X, truth)
     whole = TargetSummary.of(truth)
     if not size:
         return Split(every, every, None, whole, whole)
     said = ""
-    seed = asked.seed
     if groups is not None:
-        train, test = _split_groups(groups, truth, task, size, seed, asked)
-        n_groups = len(set(groups[test].tolist()))
-        said = _whole_groups(n_groups, asked.group)
+        train, test = _split_groups(groups, truth, task, asked)
+        said = _whole_groups(groups[test], asked)
     elif asked.time is not None:
-        n_train = X.num_rows - math.ceil(size * X.num_rows)
+        n_train = n - math.ceil(size * n)
         if n_train < FEWEST_IN_TIME:
             raise CommandError(
                 f"{asked.data}: --time leaves {n_train} rows to learn from, and "
                 f"needs {FEWEST_IN_TIME}: give more rows, or a smaller --test-size"
             )
-        train, test = np.split(np.arange(X.num_rows), [n_train])
+        train, test = np.split(np.arange(n), [n_train])
         said = f"the latest by '{asked.time}'"
     else:
-        train, test = split_rows(X, truth, task, size, seed, notes)
+        train, test = split_rows(X, truth, task, size, asked.seed, notes)
+    train_truth = truth.take(train)
     return Split(
-        selected_data(train),
+        _of_fit(X.take(pa.array(train)), train_truth),
         every,
-        (X.take(pa.array(test)), _in_groups(truth.take(test), groups, test)),
-        TargetSummary.of(truth.take(train)),
+        (X.take(pa.array(test)), truth.take(test)),
+        TargetSummary.of(train_truth),
         whole,
         said,
     )
 
 
-def _whole_groups(n_groups: int, name: Any) -> str:
-    return f"{n_groups:,} whole group{'s' * (n_groups > 1)} of '{name}'"
+def _of_fit(X: pa.Table, truth: Target) -> tuple[Any, ...]:
+    """Arguments of the estimator's `fit`."""
+    beside = () if truth.group is None else (None, truth.group)
+    return X, truth.values, *beside
 
 
-def _in_groups(target: Target, groups: NDArray | None, rows: NDArray) -> Target:
-    """Targets of some rows, with the groups of those rows."""
-    return target if groups is None else replace(target, group=groups[rows])
+def _whole_groups(groups: NDArray, asked: Arguments) -> str:
+    n_groups = len(set(groups.tolist()))
+    return f"{n_groups:,} whole group{'s' * (n_groups > 1)} of '{asked.group}'"
 
 
-def facts_of_split(asked: TestRows) -> Facts:
-    """By what rows were held out, for the report."""
-    by = "group" if asked.group else "time" if asked.time else "chance"
-    return {"by": by, "column": asked.group or asked.time}
-
-
-def _groups(X: pa.Table, asked: TestRows) -> NDArray:
+def _groups(X: pa.Table, asked: Arguments) -> NDArray:
     """To which group each row belongs."""
     column = X[asked.group]
-    n_missing = pc.sum(pc.is_null(column, nan_is_null=True)).as_py()
-    if n_missing:
+    if n_missing := pc.sum(pc.is_null(column, nan_is_null=True)).as_py():
         raise CommandError(
             f"{asked.data}: column '{asked.group}' is missing in "
             f"{n_missing:,} rows: give each a group, of its own if it belongs to none"
@@ -184,16 +149,12 @@ def _groups(X: pa.Table, asked: TestRows) -> NDArray:
 
 
 def _split_groups(
-    groups: NDArray,
-    target: Target,
-    task: str,
-    size: float,
-    seed: int,
-    asked: TestRows,
+    groups: NDArray, target: Target, task: str, asked: Arguments
 ) -> tuple[NDArray, NDArray]:
     """Whole groups to learn and to test, of classes with about equal shares."""
     from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold
 
+    size = asked.test_size
     n_groups = len(set(groups.tolist()))
     if n_groups < FEWEST_GROUPS:
         raise CommandError(
@@ -202,9 +163,9 @@ def _split_groups(
             "--test-size 0, or leave out --group"
         )
     n_folds = min(max(round(1 / size), 2), n_groups)
-    splitter: Any = GroupShuffleSplit(1, test_size=size, random_state=seed)
+    splitter: Any = GroupShuffleSplit(1, test_size=size, random_state=asked.seed)
     if task == "classification" and size <= 1 / 2:
-        splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+        splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=asked.seed)
     train, test = next(splitter.split(target.values, target.values, groups))
     if len(set(groups[train].tolist())) < FEWEST_GROUPS - 1:
         raise CommandError(
@@ -214,7 +175,7 @@ def _split_groups(
     return np.sort(train), np.sort(test)
 
 
-def _order_in_time(X: pa.Table, asked: TestRows) -> NDArray:
+def _order_in_time(X: pa.Table, asked: Arguments) -> NDArray:
     """Numbers of the rows from the earliest to the latest."""
     column = X.select([asked.time])
     how_text_is_read = asked.how_text_is_read | {"text_features": None}
@@ -237,7 +198,7 @@ def _order_in_time(X: pa.Table, asked: TestRows) -> NDArray:
 
 
 def _hold_out_by_content(
-    source: TableSource, target: TargetSummary, task: str, asked: TestRows
+    source: TableSource, target: TargetSummary, task: str, asked: Arguments
 ) -> Split:
     """As `hold_out`, of a table that stays where it is; no more rows are held out
     than tell the score.
@@ -256,29 +217,29 @@ def _hold_out_by_content(
             f"{path}: --time sorts the rows in memory, and these are too many, or "
             "--sample is given: give fewer rows, or leave out --time"
         )
-    names = () if source.names is None else (name,)
-    beside = () if group is None else (None, group)
+    # Of the estimator's `fit`, beside the rows
+    others: tuple[Any, ...] = () if source.names is None else (name,)
+    others += () if group is None else (None, group)
     with_a_target = source
     if target.missing:
         with_a_target = filter_rows(source, HashSplit(0.0, 1.0, seed, name))
-    every = (with_a_target, *names, *beside)
-    if not asked.size:
+    every = (with_a_target, *others)
+    if not asked.test_size:
         return Split(every, every, None, target, target)
-    share = scored_share(source, target.n_known, asked.size)
+    share = scored_share(source, target.n_known, asked.test_size)
     drawn = drawn_rows(source, share, seed, name, group)
     if drawn is None:
         raise CommandError(
             f"{path}: the test split has no rows; give more rows, or a larger "
             "--test-size"
         )
-    X, test = with_target(drawn, name, task, path)
+    X, test = with_target(drawn.X, drawn.y, name, task, path)
     said = ""
     if group is not None:
         groups = _groups(X, asked)
-        test = _in_groups(test, groups, test.rows)
-        said = _whole_groups(len(set(groups.tolist())), group)
+        test = replace(test, group=groups[test.rows])
+        said = _whole_groups(groups, asked)
         X = X.drop_columns([group])
     train = filter_rows(source, HashSplit(share, 1.0, seed, name, group))
-    return Split(
-        (train, *names, *beside), every, (X, test), target.without(test), target, said
-    )
+    train_target = target.without(test)
+    return Split((train, *others), every, (X, test), train_target, target, said)

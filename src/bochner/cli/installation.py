@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -44,9 +43,9 @@ def demo() -> Facts:
         loop_cache.warmup()
     function = partial(datasets.make_friedman1, random_state=0)
     results = [
-        _fit_and_score(FUNCTION, function(FUNCTION_ROWS, noise=1.0), _regressor),
-        _fit_and_score("digits", datasets.load_digits(return_X_y=True), _classifier),
-        _fit_and_score("diabetes", datasets.load_diabetes(return_X_y=True), _regressor),
+        _fit_and_score(FUNCTION, *function(FUNCTION_ROWS, noise=1.0)),
+        _fit_and_score("digits", *datasets.load_digits(return_X_y=True), classes=True),
+        _fit_and_score("diabetes", *datasets.load_diabetes(return_X_y=True)),
     ]
     compiling = max(time.perf_counter() - began - (CLOCK.seconds() - worked), 0.0)
     variance = float(np.var(function(FUNCTION_ROWS, noise=0.0)[1]))
@@ -68,48 +67,30 @@ def warmup() -> Facts:
     return loop_cache.warmup()._asdict() | {"notes": []}
 
 
-def _classifier(
-    X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray
-) -> tuple[Any, float]:
-    model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
-    score = model.score(X_test, y_test)
-    return model, score
-
-
-def _regressor(
-    X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray
-) -> tuple[Any, float]:
-    model = KernelMachineRegressor(random_state=0).fit(X_train, y_train)
-    score = model.score(X_test, y_test)
-    return model, score
-
-
 def _fit_and_score(
-    name: str, rows: Any, learn: Callable[..., tuple[Any, float]]
+    name: str, X: NDArray, y: NDArray, *, classes: bool = False
 ) -> Facts:
-    X, y = rows
-    classes = learn is _classifier
-    X_train, X_test, y_train, y_test = train_test_split(
-        X,
-        y,
-        test_size=TEST_SIZE,
-        random_state=SPLIT_SEED,
-        stratify=y if classes else None,
-    )
+    how: Facts = {"test_size": TEST_SIZE, "random_state": SPLIT_SEED}
+    how["stratify"] = y if classes else None
+    X_train, X_test, y_train, y_test = train_test_split(X, y, **how)
+    model: Any
     start = CLOCK.seconds()
-    model, score = learn(X_train, X_test, y_train, y_test)
+    if classes:
+        model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
+        score = model.score(X_test, y_test)
+    else:
+        model = KernelMachineRegressor(random_state=0).fit(X_train, y_train)
+        score = model.score(X_test, y_test)
     seconds = CLOCK.seconds() - start
+    predicted = model.predict(X_test)
     if classes:
         shares = np.bincount(y_train) / len(y_train)
-        measured = scores.classification(
-            y_test, model.predict(X_test), model.predict_proba(X_test), shares
-        )["accuracy"]
+        proba = model.predict_proba(X_test)
+        measured = scores.classification(y_test, predicted, proba, shares)["accuracy"]
     else:
-        measured = scores.regression(y_test, model.predict(X_test), y_train.mean())[
-            "r2"
-        ]
+        measured = scores.regression(y_test, predicted, y_train.mean())["r2"]
     with threadpool_limits(1):  # threads would wait for one another
-        others: dict[str, float] = {
+        others = {
             other: float(one.fit(X_train, y_train).score(X_test, y_test))
             for other, one in other_models(classes).items()
         }

@@ -91,15 +91,12 @@ class SavedModel:
         CSV.
         """
         kinds = self.model.encoder_.statistic_.kinds
-        text = [
-            name
-            for name, kind in zip(self.columns or [], kinds, strict=False)
-            if kind in ("text", "mixed")
-        ]
-        labels = (
-            self.task == "classification" and self.model.classes_.dtype.kind in "OU"
-        )
-        return text + ([self.target] if labels and self.target is not None else [])
+        named = zip(self.columns or [], kinds, strict=False)
+        text = [name for name, kind in named if kind in ("text", "mixed")]
+        classes = getattr(self.model, "classes_", np.empty(0))
+        if classes.dtype.kind in "OU" and self.target is not None:
+            text.append(self.target)
+        return text
 
     @property
     def other_columns(self) -> dict[str, str]:
@@ -134,22 +131,18 @@ class SavedModel:
                 )
             return table
         if names is None:
-            return _nameless(self, table, path)
+            n = self.model.n_features_in_
+            if table.num_columns != n:
+                raise CommandError(
+                    f"{path}: {table.num_columns} columns, but {self.path} has {n} "
+                    "columns without names; give a file with just these, in their order"
+                )
+            return np.stack([column.to_numpy() for column in table.columns], axis=1)
         if absent := [name for name in names if name not in table.column_names]:
             raise CommandError(
                 f"{path}: the model needs columns that are missing: {listed(absent)}"
             )
         return table.select(names)
-
-
-def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
-    if table.num_columns != saved.model.n_features_in_:
-        raise CommandError(
-            f"{path}: {table.num_columns} columns, but {saved.path} has "
-            f"{saved.model.n_features_in_} columns without "
-            "names; give a file with just these, in their order"
-        )
-    return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
 def write_model(model: Any, path: Path, target: str, task: str, facts: Facts) -> None:
@@ -200,33 +193,23 @@ def read_model(path: Path, method: str = "predict") -> SavedModel:
     saved = SavedModel(
         path, model, task, metadata.get("target"), **facts, description=description
     )
-    _try(saved)
-    return saved
-
-
-def _try(saved: SavedModel) -> None:
-    """Raise CommandError where a model cannot predict."""
     try:
-        names = saved.columns
-        width = len(saved.model.encoder_.statistic_.kinds)
-        X = (
-            np.zeros((1, width))
-            if names is None
-            else pa.table({name: pa.nulls(1) for name in names})
-        )
+        X: Any = np.zeros((1, len(model.encoder_.statistic_.kinds)))
+        if saved.columns is not None:
+            X = pa.table({name: pa.nulls(1) for name in saved.columns})
         with quiet():
-            saved.model.predict(X)
+            model.predict(X)
     except MemoryError:
         raise
     except Exception as error:
-        raise inconsistent(saved.path, error) from error
+        raise inconsistent(path, error) from error
+    return saved
 
 
 def check_output(path: Path, *inputs: Path) -> None:
     """Raise CommandError where a file could not be written, before any work."""
-    folder = Path(
-        os.path.realpath(path)
-    ).parent  # which takes links in a circle as they are
+    # Takes links in a circle as they are
+    folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise CommandError(
             f"{path}: the folder '{folder}' does not exist; create it first"
@@ -306,15 +289,13 @@ def _choice(model: Any) -> Facts | None:
     report = getattr(model, "report_", None)
     if report is None or not report.candidates:
         return None
+    ranked = sorted(report.candidates, key=lambda one: one.loss)
     return {
         "chosen": report.chosen,
         "reason": report.reason,
         "criterion": report.criterion,
         "rows_held_out": report.rows_held_out,
-        "candidates": [
-            vars(candidate)
-            for candidate in sorted(report.candidates, key=lambda one: one.loss)
-        ],
+        "candidates": list(map(vars, ranked)),
         "seconds": report.seconds,
     }
 
@@ -324,37 +305,31 @@ def _map_facts(leaf: LeafMap) -> Facts:
     training rows fill them.
     """
     features = leaf.features
-    kernel = kernel_of(leaf.features)
-    kernels = (
-        [_bare(factor) for _, factors in kernel.terms() for factor in factors]
-        if kernel is not None
-        else []
-    )
-    scales = [
-        scale
-        for factor in kernels
-        for scale in np.ravel(getattr(factor, "lengthscale", []))
-    ]
+    kernel = kernel_of(features)
+    terms = kernel.terms() if kernel is not None else ()
+    kernels = [_bare(factor) for _, factors in terms for factor in factors]
+    scales = [np.ravel(getattr(factor, "lengthscale", [])) for factor in kernels]
+    values = np.concatenate([*scales, []])
+    names = dict.fromkeys(type(factor).__name__ for factor in kernels)
     size = int(features.n_features_out)
     facts: Facts = {
         "map": type(getattr(features, "transformer", features)).__name__,
-        "kernel": " and ".join(
-            dict.fromkeys(type(factor).__name__ for factor in kernels)
-        )
-        or None,
-        "lengthscale": _spread(np.array(scales)) if scales else None,
+        "kernel": " and ".join(names) or None,
+        "lengthscale": None,
         "n_components": size if kernels else None,
         "n_features": size,
     }
+    if len(values):
+        facts["lengthscale"] = {
+            "min": float(values.min()),
+            "median": float(np.median(values)),
+            "max": float(values.max()),
+        }
     if isinstance(features, BinningFeatures):
-        facts |= {
-            "n_components": len(features.values_),
-            "n_buckets": features.n_buckets,
-        }
-        facts |= {
-            "rows_per_bin": features.rows_per_bin_,
-            "alone": features.singleton_share_,
-        }
+        facts["n_components"] = len(features.values_)
+        facts["n_buckets"] = features.n_buckets
+        facts["rows_per_bin"] = features.rows_per_bin_
+        facts["alone"] = features.singleton_share_
     if leaf.metrics:
         facts["metric"] = "full" if leaf.metrics[-1].linear_.size else "ard"
     return facts | {"weight": leaf.weight}
@@ -365,14 +340,6 @@ def _bare(kernel: Any) -> Any:
     them.
     """
     return _bare(kernel.leaf) if hasattr(kernel, "leaf") else kernel
-
-
-def _spread(values: np.ndarray) -> dict[str, float]:
-    return {
-        "min": float(values.min()),
-        "median": float(np.median(values)),
-        "max": float(values.max()),
-    }
 
 
 def inspect(model: Path) -> Facts:

@@ -80,55 +80,38 @@ def reference_scores(
     classes = getattr(model, "classes_", None)
     n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
     limit = current().memory_limit
-    most_entries = (
-        MOST_ENTRIES if limit is None else min(MOST_ENTRIES, limit // MOST_BYTES_SHARE)
-    )
-    most = min(
-        most_entries // (model.encoder_.n_features_out_ * n_outputs),
-        SCORED_ROWS,
-        n_train,
-    )
+    entries = MOST_ENTRIES
+    if limit is not None:
+        entries = min(entries, limit // MOST_BYTES_SHARE)
+    n_columns = model.encoder_.n_features_out_
+    most = min(entries // (n_columns * n_outputs), SCORED_ROWS, n_train)
     if most < min(FEWEST, n_train):
         return None
-    X, y = _learned_rows(
-        train,
-        most / n_train,
-        "regression" if classes is None else "classification",
-        path,
-    )
+    # A share of the training rows, drawn by chance
+    share = most / n_train
+    X, *names = train[:2]
+    if isinstance(X, TableSource):
+        drawn: Any = read_rows(filter_rows(X, HashSplit(0.0, share, 1, *names)))
+        task = "regression" if classes is None else "classification"
+        name = names[0] if names else "target"
+        X, target = with_target(drawn.X, drawn.y, name, task, path)
+        y = target.values
+    else:
+        y = train[1]
+        if share < 1:
+            order = np.random.default_rng(12).permutation(len(y))
+            rows = np.sort(order[: round(share * len(y))])
+            X, y = X.take(pa.array(rows)), y[rows]
     scores = {}
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(),
-    ):  # threads would wait for one another
-        warnings.simplefilter(
-            "ignore"
-        )  # that a linear model has not quite converged is no matter for its score
+    # Threads would wait for one another
+    with threadpool_limits(1), warnings.catch_warnings():
+        # That a linear model has not quite converged is no matter for its score
+        warnings.simplefilter("ignore")
         for name, other in other_models(classes is not None).items():
             # A class with a single row, or without any, is more than some models of
             # scikit-learn can learn.
             with suppress(ValueError):
-                fitted = make_pipeline(
-                    TableEncoder(), FunctionTransformer(as_dense), other
-                ).fit(X, y)
+                dense = FunctionTransformer(as_dense)
+                fitted = make_pipeline(TableEncoder(), dense, other).fit(X, y)
                 scores[name] = score(fitted, *test, None, path)[0]
     return {"rows": len(y), "scores": scores} if scores else None
-
-
-def _learned_rows(
-    train: tuple[Any, ...], share: float, task: str, path: Path
-) -> tuple[Any, Any]:
-    """A share of the training rows and their targets, drawn by chance."""
-    if isinstance(train[0], TableSource):
-        source, *names = train[:2]
-        drawn = read_rows(filter_rows(source, HashSplit(0.0, share, 1, *names)))
-        assert drawn is not None
-        X, target = with_target(drawn, names[0] if names else "target", task, path)
-        return X, target.values
-    X, y = train[:2]
-    if share == 1:
-        return X, y
-    rows = np.sort(
-        np.random.default_rng(12).permutation(len(y))[: round(share * len(y))]
-    )
-    return X.take(pa.array(rows)) if isinstance(X, pa.Table) else X[rows], y[rows]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from bochner.data.columns import base_kind
 from bochner.data.hashes import row_hashes
 from bochner.data.written_values import read_written, written_kind
 from bochner.scores import summaries as scores
-from bochner.sources.base import Batch, TableSource
+from bochner.sources.base import TableSource
 from bochner.sources.column_values import why_text
 from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches, has_lines
@@ -61,31 +62,32 @@ class Target:
 
     def take(self, positions: NDArray) -> Target:
         """Some of the values."""
-        return replace(
-            self, values=self.values[positions], rows=self.rows[positions], missing=0
+        return Target(
+            self.name,
+            self.kind,
+            self.values[positions],
+            self.rows[positions],
+            0,
+            None if self.group is None else self.group[positions],
         )
 
     def as_numbers(self, path: Any) -> Target:
         """The values as float64; CommandError, with the row, for text that is no
         number.
         """
-        text = (
-            zip(self.rows, self.values, strict=True)
-            if self.values.dtype.kind not in "biuf"
-            else ()
-        )
-        for row, value in text:
-            try:
-                finite = math.isfinite(float(value))
-            except ValueError:
-                finite = False
-            if not finite:
+        if self.values.dtype.kind in "biuf":
+            return replace(self, kind="number", values=self.values.astype(np.float64))
+        numbers = np.full(len(self.values), np.nan)
+        for i, value in enumerate(self.values):
+            with suppress(ValueError):
+                numbers[i] = float(value)
+            if not math.isfinite(numbers[i]):
+                place = place_of(path, int(self.rows[i]))
                 raise CommandError(
-                    f"{path}: {place_of(path, int(row))} of column '{self.name}' is "
-                    f"'{value}'; regression needs "
-                    "numbers: fix it, or use --task classification"
+                    f"{path}: {place} of column '{self.name}' is '{value}'; "
+                    "regression needs numbers: fix it, or use --task classification"
                 )
-        return replace(self, kind="number", values=self.values.astype(np.float64))
+        return replace(self, kind="number", values=numbers)
 
 
 @dataclass(frozen=True)
@@ -118,18 +120,20 @@ class TargetSummary:
     def of(cls, target: Target) -> TargetSummary:
         """The summary of values in memory."""
         values = target.values
-        n_rows = len(target.values) + target.missing
-        summary = cls(target.name, target.kind, n_rows, target.missing)
         counts = None
         if target.kind != "number":
-            counts = pa.table(
-                pc.value_counts(pa.array(values)).flatten(), ["value", "rows"]
-            )
-        if values.dtype.kind not in "biuf" or not len(values):
-            return replace(summary, counts=counts)
-        total = float(values.sum(dtype=np.float64))
-        return replace(
-            summary, total=total, low=values.min(), high=values.max(), counts=counts
+            pieces = pc.value_counts(pa.array(values)).flatten()
+            counts = pa.table(pieces, ["value", "rows"])
+        numbers = values if values.dtype.kind in "biuf" else np.empty(0)
+        return cls(
+            target.name,
+            target.kind,
+            len(values) + target.missing,
+            target.missing,
+            float(numbers.sum(dtype=np.float64)),
+            numbers.min() if len(numbers) else math.inf,
+            numbers.max() if len(numbers) else -math.inf,
+            counts,
         )
 
     def __add__(self, other: TargetSummary) -> TargetSummary:
@@ -138,12 +142,9 @@ class TargetSummary:
         if not self.n_known or not other.n_known:
             counts = other.counts if other.n_known else self.counts
         elif self.counts is not None and other.counts is not None:
-            every = (
-                pa.concat_tables([self.counts, other.counts])
-                .group_by("value")
-                .aggregate([("rows", "sum")])
-            )
-            counts = every.rename_columns(["value", "rows"])
+            both = pa.concat_tables([self.counts, other.counts])
+            counts = both.group_by("value").aggregate([("rows", "sum")])
+            counts = counts.rename_columns(["value", "rows"])
         if counts is not None and counts.num_rows > MOST_COUNTED:
             counts = None
         return TargetSummary(
@@ -159,20 +160,13 @@ class TargetSummary:
 
     def without(self, test: Target) -> TargetSummary:
         """The summary of the other rows; their range is that of all."""
-        counts = Counter(self.classes())
         n_rows = self.n_rows - len(test.values)
         if test.values.dtype.kind == "f":
-            return replace(
-                self, n_rows=n_rows, total=self.total - float(test.values.sum())
-            )
-        remaining_counts = counts - Counter(test.values.tolist())
-        return replace(
-            self,
-            n_rows=n_rows,
-            counts=pa.table(
-                [[*remaining_counts], [*remaining_counts.values()]], ["value", "rows"]
-            ),
-        )
+            total = self.total - float(test.values.sum())
+            return replace(self, n_rows=n_rows, total=total)
+        classes = Counter(self.classes()) - Counter(test.values.tolist())
+        counts = pa.table({"value": [*classes], "rows": [*classes.values()]})
+        return replace(self, n_rows=n_rows, counts=counts)
 
     @property
     def n_known(self) -> int:
@@ -195,15 +189,8 @@ class TargetSummary:
         """Rows of each class, in the order of the classes."""
         if self.counts is None:
             return {}
-        return dict(
-            sorted(
-                zip(
-                    self.counts["value"].to_pylist(),
-                    self.counts["rows"].to_pylist(),
-                    strict=True,
-                )
-            )
-        )
+        values, rows = (column.to_pylist() for column in self.counts.columns)
+        return dict(sorted(zip(values, rows, strict=True)))
 
     def baseline(self, task: str) -> Any:
         """Shares of the classes, or the mean."""
@@ -214,17 +201,12 @@ class TargetSummary:
     def described_baseline(self, task: str) -> Facts:
         """What a model without inputs predicts, for people."""
         if task == "regression":
-            return {
-                "predicts": "the mean of the training rows",
-                "value": self.baseline(task),
-            }
+            mean = self.baseline(task)
+            return {"predicts": "the mean of the training rows", "value": mean}
         classes = self.classes()
         best = max(classes, key=lambda label: classes[label])
-        return {
-            "predicts": "the most frequent class",
-            "value": best,
-            "share": classes[best] / self.n_known,
-        }
+        share = classes[best] / self.n_known
+        return {"predicts": "the most frequent class", "value": best, "share": share}
 
 
 def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target:
@@ -256,13 +238,16 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     rows = np.flatnonzero(has_value)
     values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
     if kind == "number":
-        values = _finite_values(values, rows + first, name, path)
-        kind = (
-            "integer"
-            if (values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53
-            else kind
-        )
-        values = values.astype(np.int64) if kind == "integer" else values
+        finite = np.isfinite(values)
+        if not finite.all():
+            place = place_of(path, int(rows[np.argmin(finite)]) + first)
+            raise CommandError(
+                f"{path}: column '{name}' is infinite in {place}; a target must be "
+                "finite"
+            )
+        if (values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53:
+            kind = "integer"
+            values = values.astype(np.int64)
     return Target(name, kind, values, rows, len(column) - len(rows))
 
 
@@ -282,10 +267,9 @@ def with_target_read(
         if why := why_text(table, name):
             raise CommandError(f"{path}: column '{name}' {why}; {CLASSES}")
         return table, ""
-    if asked == "classification" or name not in table.column_names:
-        return table, ""
-    column = table[name].combine_chunks()
-    if kind_of_type(column.type) != "text":
+    is_here = name in table.column_names
+    column = table[name].combine_chunks() if is_here else pa.nulls(0)
+    if asked == "classification" or kind_of_type(column.type) != "text":
         return table, ""
     coded = _in_basic_type(column).dictionary_encode()
     labels = coded.dictionary.to_pylist()
@@ -311,18 +295,15 @@ def summary_of_target(
     summary = TargetSummary(name)
     # Of Parquet files one column is read; text has been read already
     if isinstance(table.schema, pa.Schema) and not has_lines(table.parts[0]):
+        schema = pa.schema([table.schema.field(name)])
         with noted(lambda text: None):  # again
-            table = open_source(
-                path,
-                columns=[name],
-                schema=pa.schema([table.schema.field(name)]),
-            )
+            table = open_source(path, columns=[name], schema=schema)
     for part in table.parts:
         first = 0
         for batch in finite_batches(part):
-            piece = (
-                batch.X if isinstance(batch.X, pa.Table) else pa.table({name: batch.y})
-            )
+            piece = batch.X
+            if not isinstance(piece, pa.Table):
+                piece = pa.table({name: batch.y})
             summary += TargetSummary.of(read_target(piece, name, part.name, first))
             first += piece.num_rows
     if summary.kind != "text" or summary.counts is None or asked == "classification":
@@ -338,14 +319,14 @@ def summary_of_target(
     return summary
 
 
-def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Target]:
+def with_target(X: Any, y: Any, name: str, task: str, path: Any) -> tuple[Any, Target]:
     """The other columns of all rows, and the targets of those that have one, as a
     model of this task predicts them.
     """
-    if not isinstance(rows.X, pa.Table):
-        y = np.asarray(rows.y).astype(np.float64 if task == "regression" else np.int64)
-        return rows.X, Target(name, "number", y, np.arange(len(y)), 0)
-    table: Any = with_target_read(rows.X, name, task, path)[0]
+    if not isinstance(X, pa.Table):
+        y = np.asarray(y).astype(np.float64 if task == "regression" else np.int64)
+        return X, Target(name, "number", y, np.arange(len(y)), 0)
+    table: Any = with_target_read(X, name, task, path)[0]
     target = read_target(table, name, path)
     X = table.drop_columns([name])
     if not len(target.values):
@@ -364,38 +345,23 @@ def kind_of_type(kind: pa.DataType) -> str:
     is_a = pa.types
     if is_a.is_dictionary(kind):
         return "category" if kind_of_type(kind.value_type) else ""
-    for name, tests in {
-        "text": (is_a.is_string, is_a.is_large_string, is_a.is_string_view),
-        "boolean": (is_a.is_boolean,),
-        "integer": (is_a.is_integer,),
-        "number": (is_a.is_floating, is_a.is_decimal, is_a.is_null),
-    }.items():
-        if any(test(kind) for test in tests):
-            return name
-    return ""
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        return "text"
+    if is_a.is_floating(kind) or is_a.is_decimal(kind) or is_a.is_null(kind):
+        return "number"
+    if is_a.is_boolean(kind):
+        return "boolean"
+    return "integer" if is_a.is_integer(kind) else ""
 
 
 def _in_basic_type(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if (
-        pa.types.is_decimal(column.type)
-        or pa.types.is_floating(column.type)
-        or pa.types.is_null(column.type)
-    ):
+    if kind_of_type(column.type) == "number":
         return column.cast(pa.float64(), safe=False)
     if pa.types.is_string_view(column.type):
         return column.cast(pa.large_string())
     return column
-
-
-def _finite_values(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:
-    if not np.isfinite(values).all():
-        place = place_of(path, int(rows[np.argmin(np.isfinite(values))]))
-        raise CommandError(
-            f"{path}: column '{name}' is infinite in {place}; a target must be finite"
-        )
-    return values
 
 
 def no_values(name: str, path: Any) -> CommandError:
@@ -422,10 +388,19 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
         )
     task = asked
     reason = ""
+    distinct = target.distinct
     if task == "auto":
-        task, reason = infer_task(
-            target.kind, target.distinct, n, target.low, target.high
-        )
+        task = "classification"
+        words = {"text": "text", "category": "categories", "boolean": "booleans"}
+        few = distinct <= MOST_CLASSES and distinct * CLASS_ROWS <= n
+        is_label = few and target.low >= 0 and target.high <= LARGEST_LABEL
+        reason = f"the target holds whole numbers with {distinct:,} distinct values"
+        if target.kind in words:
+            reason = f"the target holds {words[target.kind]}"
+        elif target.kind == "number":
+            task, reason = "regression", "the target holds fractional numbers"
+        elif distinct != 2 and not is_label:
+            task = "regression"
     if task == "regression":
         return task, reason
     if target.kind == "number":
@@ -439,36 +414,13 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
             "values, like an identifier; "
             "choose another target"
         )
-    if target.distinct == n > 2:
+    if distinct == n > 2:
         raise CommandError(
             f"{path}: column '{name}' has a different value in each of its {n:,} "
             "rows, like an identifier; choose "
             "another target"
         )
     return task, reason
-
-
-def infer_task(
-    kind: str, distinct: int, n_rows: int, low: Any, high: Any
-) -> tuple[str, str]:
-    """What is learned, and why, from the kind of the values, how many differ, and
-    the least and the largest.
-    """
-    words = {"text": "text", "category": "categories", "boolean": "booleans"}
-    if kind in words:
-        return "classification", f"the target holds {words[kind]}"
-    if kind == "number":
-        return "regression", "the target holds fractional numbers"
-    few = distinct <= MOST_CLASSES and distinct * CLASS_ROWS <= n_rows
-    if distinct == 2 or (few and low >= 0 and high <= LARGEST_LABEL):
-        return (
-            "classification",
-            f"the target holds whole numbers with {distinct} distinct values",
-        )
-    return (
-        "regression",
-        f"the target holds whole numbers with {distinct:,} distinct values",
-    )
 
 
 def split_rows(
@@ -500,30 +452,22 @@ def split_rows(
     if len(first) == n:
         return stratified_split(target, task, size, seed)
     if len(first) < max(n * DISTINCT_SHARE, FEWEST_DISTINCT):
-        values = (
-            f"The columns beside the target have {len(first):,} different rows "
-            f"of values in {n:,} rows"
-        )
         notes.append(
-            f"{values}: most rows of the test split equal training rows, but for the "
-            "target."
+            f"The columns beside the target have {len(first):,} different rows of "
+            f"values in {n:,} rows: most rows of the test split equal training rows, "
+            "but for the target."
         )
         return stratified_split(target, task, size, seed)
     copies = n - len(first)
-    said = (
-        f"{copies:,} of {n:,} rows {'are copies' if copies > 1 else 'is a copy'} "
-        "of another row"
-    )
     notes.append(
-        f"{said} in all columns but the target: equal rows are on one side of the "
+        f"{copies:,} of {n:,} rows {'are copies' if copies > 1 else 'is a copy'} of "
+        "another row in all columns but the target: equal rows are on one side of the "
         "test split."
     )
     leads = np.sort(first)
-    tested = np.zeros(len(leads), bool)
-    tested[group[leads[stratified_split(target.take(leads), task, size, seed)[1]]]] = (
-        True
-    )
-    return np.flatnonzero(~tested[group]), np.flatnonzero(tested[group])
+    _, test = stratified_split(target.take(leads), task, size, seed)
+    tested = np.isin(group, group[leads[test]])
+    return np.flatnonzero(~tested), np.flatnonzero(tested)
 
 
 def stratified_split(
@@ -553,22 +497,6 @@ def stratified_split(
     return np.sort(train), np.sort(test)
 
 
-def labels_of(target: Target, classes: NDArray, path: Any) -> NDArray:
-    """Positions of the target's values among a model's classes, -1 where there is
-    none.
-    """
-    values = target.values
-    if classes.dtype.kind in "OU":
-        values = np.array([str(value) for value in values], dtype=object)
-    elif values.dtype.kind not in "biuf":
-        raise CommandError(
-            f"{path}: column '{target.name}' holds text, but the classes of the "
-            f"model are {classes.dtype.name}s"
-        )
-    where = {value: k for k, value in enumerate(classes.tolist())}
-    return np.array([where.get(value, -1) for value in values.tolist()])
-
-
 def score(
     model: Any,
     X: Any,
@@ -585,9 +513,8 @@ def score(
     """
     if hasattr(model, "classes_"):
         return _score_classes(model, X, target, baseline, path)
-    scored = scores.regression(
-        target.values, _finite_predictions(model.predict(X)), baseline, target.group
-    )
+    predicted = _finite_predictions(model.predict(X))
+    scored = scores.regression(target.values, predicted, baseline, target.group)
     if not getattr(model, "uncertainty", False):
         return scored, []
     asked = COVERAGE if coverage is None else coverage
@@ -607,31 +534,35 @@ def _score_classes(
     """Scores of classes; those that the model does not know are wrong, and have no
     probability to be scored.
     """
-    labels = labels_of(target, model.classes_, path)
-    known_labels = labels[labels >= 0]
-    if not len(known_labels) and len(labels) > 1:
+    classes = model.classes_
+    values = target.values.tolist()
+    if classes.dtype.kind in "OU":
+        values = list(map(str, values))
+    elif target.values.dtype.kind not in "biuf":
+        raise CommandError(
+            f"{path}: column '{target.name}' holds text, but the classes of the "
+            f"model are {classes.dtype.name}s"
+        )
+    # Positions among the classes, -1 where there is none
+    where = {value: k for k, value in enumerate(classes.tolist())}
+    labels = np.array([where.get(value, -1) for value in values])
+    n = len(labels)
+    unknown = np.count_nonzero(labels < 0)
+    if unknown == n > 1:
         raise CommandError(
             f"{path}: column '{target.name}' holds none of the classes "
-            f"{listed(model.classes_.tolist())}"
+            f"{listed(classes.tolist())}"
         )
-    predicted = np.searchsorted(model.classes_, model.predict(X))
-    scored = scores.classification(
-        labels,
-        predicted,
-        _finite_predictions(model.predict_proba(X)),
-        baseline,
-        target.group,
-    )
-    unknown = len(labels) - len(known_labels)
-    counted_rows = (
-        f"{unknown:,} row has"
-        if unknown == 1
-        else f"{unknown:,} of {len(labels):,} rows have"
-    )
-    remark = f"{counted_rows} a class that is not in the training rows: "
+    predicted = np.searchsorted(classes, model.predict(X))
+    proba = _finite_predictions(model.predict_proba(X))
+    scored = scores.classification(labels, predicted, proba, baseline, target.group)
+    if not unknown:
+        return scored, []
+    rows = f"{unknown:,} of {n:,} rows have" if unknown > 1 else "1 row has"
     return scored, [
-        remark + "counted as wrong in the accuracy, left out of the other scores."
-    ] if unknown else []
+        f"{rows} a class that is not in the training rows: counted as wrong in the "
+        "accuracy, left out of the other scores."
+    ]
 
 
 def _finite_predictions(predicted: NDArray) -> NDArray:

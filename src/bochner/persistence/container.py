@@ -61,21 +61,6 @@ def errors_of(path: Path) -> Iterator[None]:
 def pack(
     tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None = None
 ) -> list[Any]:
-    order = sorted(tensors, key=lambda name: -tensors[name].itemsize)
-    buffers = [tensors[name].reshape(-1).view(np.uint8) for name in order]
-    blank = _header(tree, {name: tensors[name] for name in order}, metadata)
-    mark = b'"checksum":"%s"'
-    return [
-        blank.replace(
-            mark % BLANK.encode(), mark % digest([blank, *buffers]).encode(), 1
-        ),
-        *buffers,
-    ]
-
-
-def _header(
-    tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None
-) -> bytes:
     from bochner import __version__
 
     strings = {
@@ -88,10 +73,12 @@ def _header(
     if metadata:
         strings["metadata"] = json.dumps(metadata, separators=(",", ":"))
     entries: dict[str, Any] = {"__metadata__": strings}
+    buffers = []
     end = 0
-    for name, tensor in tensors.items():
-        begin = end
-        end = end + tensor.nbytes
+    for name in sorted(tensors, key=lambda name: -tensors[name].itemsize):
+        tensor = tensors[name]
+        buffers.append(tensor.reshape(-1).view(np.uint8))
+        begin, end = end, end + tensor.nbytes
         entries[name] = {
             "dtype": CODES[tensor.dtype.str],
             "shape": tensor.shape,
@@ -104,7 +91,10 @@ def _header(
             "The model holds too much text, or too many values outside of numeric "
             "arrays, to be saved."
         )
-    return len(text).to_bytes(8, "little") + text
+    blank = len(text).to_bytes(8, "little") + text
+    mark = b'"checksum":"%s"'
+    checksum = digest([blank, *buffers]).encode()
+    return [blank.replace(mark % BLANK.encode(), mark % checksum, 1), *buffers]
 
 
 def _values(text: bytes) -> int:

@@ -116,18 +116,22 @@ class Encoder:
                     f"{path} takes {value.nbytes} bytes, too many for an array of "
                     "text to be saved."
                 )
-            items = [
-                self.item(item, f"{path}.flat[{i}]")
-                for i, item in enumerate(value.ravel().tolist())
-            ]
+            items = []
+            for i, item in enumerate(value.ravel().tolist()):
+                place = f"{path}.flat[{i}]"
+                if not isinstance(item, ITEM_TYPES):
+                    raise TypeError(
+                        f"{place} is a {type(item).__name__}; an object array may hold "
+                        "only scalars and strings."
+                    )
+                items.append(self.node(item, place))
             return {"$": "items", "dtype": dtype.str, "shape": shape, "items": items}
         if not NUMERIC.fullmatch(dtype.str):
             raise TypeError(
                 f"{path} is an array of dtype {dtype}, which cannot be saved."
             )
-        if (
-            value.flags.f_contiguous and not value.flags.c_contiguous
-        ):  # sums over it would round in another order
+        if value.flags.f_contiguous and not value.flags.c_contiguous:
+            # Sums over it would round in another order
             return {"$": "transposed", "array": self.array(value.T, path)}
         file_dtype, file_shape = file_layout(dtype, value.shape)
         little = np.array(
@@ -136,22 +140,11 @@ class Encoder:
         tensor = little.reshape(-1).view(file_dtype).reshape(file_shape)
         # Parts of a model may share what they have learned, such as a metric: equal
         # arrays are written once.
-        content = (
-            tensor.dtype.str,
-            tensor.shape,
-            blake2b(tensor.reshape(-1).view(np.uint8).data).digest(),
-        )
+        digest = blake2b(tensor.reshape(-1).view(np.uint8).data).digest()
+        content = tensor.dtype.str, tensor.shape, digest
         name = self.names.setdefault(content, path.partition(".")[2])
         self.tensors[name] = tensor
         return {"$": "array", "dtype": dtype.str, "shape": shape, "tensor": name}
-
-    def item(self, value: Any, path: str) -> Any:
-        if isinstance(value, ITEM_TYPES):
-            return self.node(value, path)
-        raise TypeError(
-            f"{path} is a {type(value).__name__}; an object array may hold only "
-            "scalars and strings."
-        )
 
     def container(self, value: Any, path: str) -> Any:
         if type(value) in (list, tuple):
@@ -163,36 +156,30 @@ class Encoder:
                     f"{path} has the key {wrong[0]!r}; only dicts with string keys "
                     "can be saved."
                 )
-            return {
-                "$": "dict",
-                "items": {
-                    key: self.node(item, f"{path}[{key!r}]")
-                    for key, item in value.items()
-                },
+            nodes = {
+                key: self.node(item, f"{path}[{key!r}]") for key, item in value.items()
             }
+            return {"$": "dict", "items": nodes}
         if tag := self.tag(value):
             return {"$": "object", "class": tag, "state": self.state(value, path)}
+        cure = (
+            "; a model may hold numbers, strings, lists, tuples, dicts, arrays, and "
+            f"objects of {', '.join(self.tags.values())}."
+        )
         if callable(getattr(value, "fit", None)) and callable(
             getattr(value, "transform", None)
         ):
-            raise TypeError(
-                f"{path} is a {type(value).__name__}, which cannot be saved: the "
-                "file holds no objects of other "
-                "libraries. Use FourierFeatures or BinningFeatures, or pickle the "
-                "model for your own use."
+            cure = (
+                ": the file holds no objects of other libraries. Use FourierFeatures "
+                "or BinningFeatures, or pickle the model for your own use."
             )
-        if callable(getattr(value, "function", None)):
-            raise TypeError(
-                f"{path} is a {type(value).__name__}, which cannot be saved: it "
-                "holds a function of your own, and the "
-                "file holds no code. Pickle the model for your own use, with a "
-                "function defined by def."
+        elif callable(getattr(value, "function", None)):
+            cure = (
+                ": it holds a function of your own, and the file holds no code. Pickle "
+                "the model for your own use, with a function defined by def."
             )
-        raise TypeError(
-            f"{path} is a {type(value).__name__}, which cannot be saved; a model may "
-            "hold numbers, strings, lists, "
-            f"tuples, dicts, arrays, and objects of {', '.join(self.tags.values())}."
-        )
+        name = type(value).__name__
+        raise TypeError(f"{path} is a {name}, which cannot be saved{cure}")
 
     def state(self, value: Any, path: str) -> dict[str, Any]:
         attributes = getattr(value, "_state_of_file", value.__getstate__)() or {}
@@ -403,17 +390,13 @@ class Declaration(NamedTuple):
                 raise Unreadable(
                     f"it is inconsistent: {tag}.{name} is a {type(value).__name__}"
                 )
-        if self.parameters.keys() <= state.keys():
-            return state
-        missing = {
-            name: default
-            for name, default in self.parameters.items()
-            if name not in state
-        }
-        if lost := [
-            name for name, default in missing.items() if default is Parameter.empty
-        ]:
-            raise Unreadable(f"it is inconsistent: {tag}.{lost[0]} is missing")
+        missing = {}
+        for name, default in self.parameters.items():
+            if name in state:
+                continue
+            if default is Parameter.empty:
+                raise Unreadable(f"it is inconsistent: {tag}.{name} is missing")
+            missing[name] = default
         return missing | state
 
 
@@ -432,13 +415,11 @@ def declaration(cls: type) -> Declaration:
                 else ()
             )
     types = {name: kind for name, kind in kinds.items() if kind}
-    keeps = is_dataclass(cls) or hasattr(cls, "get_params")
-    return Declaration(
-        types,
-        {one.name: one.default for one in signature(cls).parameters.values()}
-        if keeps
-        else {},
-    )
+    parameters = {}
+    if is_dataclass(cls) or hasattr(cls, "get_params"):
+        named = signature(cls).parameters.values()
+        parameters = {one.name: one.default for one in named}
+    return Declaration(types, parameters)
 
 
 def kinds_of(hint: ast.expr, namespace: Mapping[str, Any]) -> tuple[type, ...]:

@@ -32,88 +32,58 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 def classes(findings: Findings) -> dict[str, Any]:
     """All pictures and tables."""
-    predictions = findings.predictions
-    assert predictions.proba is not None
-    names = cut_all(findings.model.classes_.tolist(), NAME)
-    labels = predictions.labels
-    proba = predictions.proba
-    support = np.bincount(labels, minlength=len(names))
-    first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES]).tolist()
+    labels = findings.predictions.labels
+    proba: Any = findings.predictions.proba
     predicted = proba.argmax(axis=1)
-    both = [k for k in first if 0 < support[k] < len(labels)]
-    drawn = (
-        [both[-1]]
-        if both and len(names) == 2
-        else sorted(both, key=lambda k: -support[k])[:MOST_CURVES]
-    )
-    return {
-        "some": f"The {len(first)} most frequent of {len(names):,} classes."
-        if len(first) < len(names)
-        else "",
-        "confusions": _confusions(labels, predicted, first, names),
-        "table": _by_class(labels, predicted, proba, first, names),
-        "curves": _curves(labels, proba, drawn, names) if drawn else [],
-        "thresholds": _thresholds(labels == 1, proba[:, 1], names[1])
-        if len(names) == 2
-        else None,
-        "calibration": calibration(findings),
-    }
-
-
-def _confusions(
-    labels: NDArray, predicted: NDArray, first: list[int], names: list[str]
-) -> tuple[Markup, Markup]:
-    """Counts of true and predicted classes as cells, and as a table."""
-    title = "Confusion matrix"
+    names = cut_all(findings.model.classes_.tolist(), NAME)
+    K = len(names)
+    support = np.bincount(labels, minlength=K)
+    first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES]).tolist()
     shown = [names[k] for k in first]
+    # Counts of true and predicted classes as cells, and as a table
+    title = "Confusion matrix"
     counts = confusion_matrix(labels, predicted, labels=first)
-    display = ConfusionMatrixDisplay(counts, display_labels=shortened_all(shown))
-    draw = partial(
-        display.plot,
-        cmap=SHADES,
-        colorbar=False,
-        values_format="d",
-        xticks_rotation="vertical" if len(first) > MOST_CURVES else "horizontal",
-        text_kw={"color": "black"},
+    cells = ConfusionMatrixDisplay(counts, display_labels=shortened_all(shown))
+    look: dict[str, Any] = {"cmap": SHADES, "colorbar": False, "values_format": "d"}
+    look["xticks_rotation"] = "vertical" if len(first) > MOST_CURVES else "horizontal"
+    look["text_kw"] = {"color": "black"}
+    height = BESIDE + CELL * max(len(first), 5)
+    confusions = chart(
+        "confusions", title, lambda ax: cells.plot(ax=ax, **look), height
     )
-    rows = [
+    head = ("true class", *(f"predicted {name}" for name in shown))
+    count_rows = [
         (name, *(f"{count:,}" for count in row))
         for name, row in zip(shown, counts.tolist(), strict=True)
     ]
-    head = ("true class", *(f"predicted {name}" for name in shown))
-    height = BESIDE + CELL * max(len(first), 5)
-    return (
-        chart("confusions", title, lambda ax: draw(ax=ax), height),
-        table(title, head, rows),
-    )
-
-
-def _by_class(
-    labels: NDArray,
-    predicted: NDArray,
-    proba: NDArray,
-    first: list[int],
-    names: list[str],
-) -> Markup:
-    parts = precision_recall_fscore_support(
+    # Scores by class
+    scores = precision_recall_fscore_support(
         labels, predicted, labels=first, zero_division=np.nan
     )
-    rows = []
-    for k, precision, recall, f1, support in zip(first, *parts, strict=True):
-        areas = ["n/a", "n/a"]
-        if 0 < support < len(labels):
-            is_k = labels == k
-            areas = [
-                f"{area(is_k, proba[:, k]):.3f}"
-                for area in (roc_auc_score, average_precision_score)
-            ]
-        values = (_share(precision), _share(recall), _share(f1))
-        rows.append((names[k], f"{support:,}", *values, *areas))
-    return table(
-        "By class",
-        ("class", "rows", "precision", "recall", "F1", "ROC AUC", "average precision"),
-        rows,
-    )
+    score_rows = []
+    for k, *values, n in zip(first, *scores, strict=True):
+        areas = [np.nan, np.nan]
+        if 0 < n < len(labels):
+            truth, p = labels == k, proba[:, k]
+            areas = [roc_auc_score(truth, p), average_precision_score(truth, p)]
+        score_rows.append((names[k], f"{n:,}", *map(_share, [*values, *areas])))
+    head_of_scores = ("precision", "recall", "F1", "ROC AUC", "average precision")
+    # Curves of a few classes against the others; thresholds and one curve of two
+    both = [k for k in first if 0 < support[k] < len(labels)]
+    drawn = sorted(both, key=lambda k: -support[k])[:MOST_CURVES]
+    thresholds = None
+    if K == 2:
+        drawn = both[-1:]
+        thresholds = _thresholds(labels == 1, proba[:, 1], names[1])
+    some = f"The {len(first)} most frequent of {K:,} classes."
+    return {
+        "some": some if len(first) < K else "",
+        "confusions": (confusions, table(title, head, count_rows)),
+        "table": table("By class", ("class", "rows", *head_of_scores), score_rows),
+        "curves": _curves(labels, proba, drawn, names) if drawn else [],
+        "thresholds": thresholds,
+        "calibration": calibration(findings),
+    }
 
 
 def _share(value: float) -> str:
@@ -151,16 +121,10 @@ def _thresholds(happened: NDArray, probability: NDArray, name: str) -> Markup:
         scores = precision_recall_fscore_support(
             happened, said, average="binary", zero_division=np.nan
         )
-        rows.append(
-            (f"{threshold:g}", percent(float(said.mean())), *map(_share, scores[:3]))
-        )
-    head = (
-        f"predict {name} from probability",
-        "rows predicted so",
-        "precision",
-        "recall",
-        "F1",
-    )
+        share = percent(float(said.mean()))
+        rows.append((f"{threshold:g}", share, *map(_share, scores[:3])))
+    start = f"predict {name} from probability"
+    head = (start, "rows predicted so", "precision", "recall", "F1")
     return table("Thresholds", head, rows, ())
 
 
@@ -168,20 +132,16 @@ def calibration(findings: Findings) -> dict[str, Any]:
     """How often what was predicted with a probability came true, in the bins of the
     calibration error.
     """
-    predictions = findings.predictions
     class_labels = findings.model.classes_
-    assert predictions.proba is not None
+    proba: Any = findings.predictions.proba
+    truth = class_labels[findings.predictions.labels]
     display = ReliabilityDisplay.from_predictions(
-        class_labels[predictions.labels],
-        np.clip(predictions.proba, 0, 1),
-        classes=class_labels,
+        truth, np.clip(proba, 0, 1), classes=class_labels
     )
     (curve,) = display.curves.values()
-    event = (
-        f"the class is {cut(class_labels[1], NAME)}"
-        if len(class_labels) == 2
-        else "the predicted class is right"
-    )
+    event = "the predicted class is right"
+    if len(class_labels) == 2:
+        event = f"the class is {cut(class_labels[1], NAME)}"
     title = "Reliability of the probabilities"
     columns = curve.probability, curve.frequency, *curve.interval.T
     rows = [tuple(map(number, row)) for row in np.column_stack(columns).tolist()]

@@ -65,31 +65,25 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
     d = len(rows.names)
     importance = _importance(model, rows, predictions)
     shares = relevance_in_distance(model)
-    ranks = (
-        importance.values
-        if importance is not None
-        else shares
-        if shares is not None
-        else np.zeros(d)
-    )
+    ranks = np.zeros(d) if shares is None else shares
+    if importance is not None:
+        ranks = importance.values
     columns = np.argsort(-ranks, kind="stable").tolist()
-    told = _told(predictions.losses)
-    few = d <= MOST_EXPLAINED_COLUMNS
-    attribution = _attribution(model, rows, [i for _, i in told]) if few else None
-    pairs = (
-        _interactions(model, rows, columns[:PAIRED_COLUMNS], told[0][1])
-        if few and d > 1
-        else None
-    )
-    return Explained(
-        columns,
-        importance,
-        shares,
-        effects(model, rows, columns),
-        attribution,
-        told,
-        pairs,
-    )
+    # Rows to tell of, by their losses
+    order = np.argsort(predictions.losses, kind="stable").tolist()
+    median = order[len(order) // 2]
+    told = [
+        ("median loss", median),
+        ("smallest loss", order[0]),
+        ("largest loss", order[-1]),
+    ]
+    attribution = pairs = None
+    if d <= MOST_EXPLAINED_COLUMNS:
+        attribution = _attribution(model, rows, [i for _, i in told])
+        if d > 1:
+            pairs = _interactions(model, rows, columns[:PAIRED_COLUMNS], median)
+    by_column = effects(model, rows, columns)
+    return Explained(columns, importance, shares, by_column, attribution, told, pairs)
 
 
 def _importance(model: Any, rows: Rows, predictions: Predictions) -> Importance | None:
@@ -97,17 +91,11 @@ def _importance(model: Any, rows: Rows, predictions: Predictions) -> Importance 
     if d > MOST_IMPORTANCE_COLUMNS:
         return None
     n_rows = min(max(IMPORTANCE_ENTRIES // d, 1), MOST_IMPORTANCE_ROWS)
-    y = (
-        model.classes_[predictions.labels]
-        if is_classifier(model)
-        else as_numbers(rows.y)
-    )
+    n_repeats = REPEATS if d < 50 else 1
+    is_class = is_classifier(model)
+    y = model.classes_[predictions.labels] if is_class else as_numbers(rows.y)
     return model.importance(
-        rows.native,
-        y,
-        n_rows=n_rows,
-        n_repeats=REPEATS if d < 50 else 1,
-        random_state=0,
+        rows.native, y, n_rows=n_rows, n_repeats=n_repeats, random_state=0
     )
 
 
@@ -129,16 +117,6 @@ def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
     return replace(column_effects, columns=varying) if varying else None
 
 
-def _told(losses: NDArray) -> list[tuple[str, int]]:
-    """Rows to tell of, by their losses."""
-    order = np.argsort(losses, kind="stable").tolist()
-    return [
-        ("median loss", order[len(order) // 2]),
-        ("smallest loss", order[0]),
-        ("largest loss", order[-1]),
-    ]
-
-
 def _attribution(model: Any, rows: Rows, told: list[int]) -> Explanation:
     """Shapley values of the rows that are told of, and of others; the fewer the more
     a pair of rows takes.
@@ -147,17 +125,13 @@ def _attribution(model: Any, rows: Rows, told: list[int]) -> Explanation:
     pairs = float(np.clip(EXPLAINED_ENTRIES / work, FEWEST_PAIRS, MOST_PAIRS))
     n_background = int(np.clip(np.sqrt(pairs / 2), 3, MOST_BACKGROUND))
     n = int(np.clip(pairs // n_background, len(told) + 1, MOST_EXPLAINED))
-    others = np.setdiff1d(np.random.default_rng(6).permutation(len(rows))[:n], told)[
-        : n - len(told)
-    ]
-    background = (
-        None
-        if getattr(model, "background_", None) is not None
-        else rows.sample(MOST_BACKGROUND, 7).native
-    )
-    return model.explain(
-        rows.take(np.append(told, others)).native, background, n_background
-    )
+    drawn = np.random.default_rng(6).permutation(len(rows))[:n]
+    others = np.setdiff1d(drawn, told)[: n - len(told)]
+    background = None
+    if getattr(model, "background_", None) is None:
+        background = rows.sample(MOST_BACKGROUND, 7).native
+    shown = rows.take(np.append(told, others)).native
+    return model.explain(shown, background, n_background)
 
 
 def n_waves_and_grids(model: Any) -> int:
@@ -183,22 +157,16 @@ def _interactions(
     """
     explained_rows = rows.sample(PAIRED_ROWS, 8)
     others = rows.sample(PAIRED_BACKGROUND, 9)
-    if len(rows.names) <= MOST_PAIRED_WHOLE:
-        pair_interactions = model.interactions(
-            explained_rows.native, others.native, None
-        )
-    else:
-        mixed = [
+    tables = [explained_rows.native, others.native]
+    if len(rows.names) > MOST_PAIRED_WHOLE:
+        tables = [
             _held_but(rows, held, drawn_rows, columns)
             for drawn_rows in (explained_rows, others)
         ]
-        pair_interactions = model.interactions(*mixed, None)
+    pairs = model.interactions(*tables, None)
     where = np.ix_(range(len(explained_rows)), columns, columns)
-    return replace(
-        pair_interactions,
-        values=pair_interactions.values[where],
-        feature_names=tuple(rows.names[j] for j in columns),
-    )
+    names = tuple(rows.names[j] for j in columns)
+    return replace(pairs, values=pairs.values[where], feature_names=names)
 
 
 def _held_but(rows: Rows, i: int, others: Rows, columns: list[int]) -> Any:

@@ -77,8 +77,12 @@ def attribution(findings: Findings) -> dict[str, Any] | None:
     whole = findings.explained.attribution
     if whole is None:
         return None
-    k = _shown_output(findings, whole)
-    one = whole if k is None else whole.of_output(k)
+    one = whole
+    if whole.values.ndim == 3:
+        # Of several classes the most frequent one
+        labels = findings.predictions.labels
+        n_rows = np.bincount(labels, minlength=whole.values.shape[2])
+        one = whole.of_output(int(n_rows.argmax()))
     display = BeeswarmDisplay.from_explanation(one, max_columns=MOST_SWARMS)
     of = f" of {cut(one.output_names[0], CELL)}" if one.unit == "log-odds" else ""
     title = f"Shapley values{of} in {len(one):,} rows"
@@ -92,17 +96,6 @@ def attribution(findings: Findings) -> dict[str, Any] | None:
     }
 
 
-def _shown_output(findings: Findings, whole: Explanation) -> int | None:
-    """Of several classes the most frequent one; None where there is one output."""
-    if whole.values.ndim == 2:
-        return None
-    return int(
-        np.bincount(
-            findings.predictions.labels, minlength=whole.values.shape[2]
-        ).argmax()
-    )
-
-
 def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str]]:
     """Three rows with what there is to say, of several classes each by the class that
     is predicted.
@@ -110,46 +103,31 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
     predictions = findings.predictions
     for place, (what, i) in enumerate(findings.explained.told):
         one = whole
-        if whole.values.ndim == 3 and predictions.proba is not None:
-            one = whole.of_output(int(predictions.proba[i].argmax()))
+        truth, predicted = findings.rows.y[i], predictions.predicted[i]
+        if predictions.proba is None:
+            outcome = f"True {number(float(truth))}, predicted {number(predicted)}."
+        else:
+            p = predictions.proba[i]
+            outcome = f"True {cut(truth, CELL)}, predicted {cut(predicted, CELL)}"
+            outcome += f" with probability {p.max():.3f}."
+            if whole.values.ndim == 3:
+                one = whole.of_output(int(p.argmax()))
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=MOST_STEPS)
-        of = (
-            f"Log-odds of {cut(one.output_names[0], CELL)}: "
-            if one.unit == "log-odds"
-            else ""
-        )
+        if one.unit == "log-odds":
+            outcome += f" Log-odds of {cut(one.output_names[0], CELL)}:"
+        base = short_number(drawn.base)
         total = short_number(drawn.base + float(drawn.values.sum()))
-        note = (
-            f"{_outcome(findings, i)} {of}{short_number(drawn.base)} on average, "
-            f"{total} here."
-        )
+        note = f"{outcome} {base} on average, {total} here."
         title = f"Row {row_number(findings, i)}, {what}"
         yield display_chart(f"steps{place}", title, drawn), note
 
 
 def row_number(findings: Findings, i: int) -> str:
     """The number of a row in the table that was given."""
-    numbers = (
-        findings.rows.numbers
-        if findings.origin.numbers is None
-        else findings.origin.numbers[findings.rows.numbers]
-    )
-    return f"{int(numbers[i]):,}"
-
-
-def _outcome(findings: Findings, i: int) -> str:
-    predictions = findings.predictions
-    truth = findings.rows.y[i]
-    if predictions.proba is None:
-        return (
-            f"True {number(float(truth))}, predicted "
-            f"{number(float(predictions.predicted[i]))}."
-        )
-    sure = f"{predictions.proba[i].max():.3f}"
-    return (
-        f"True {cut(truth, CELL)}, predicted "
-        f"{cut(predictions.predicted[i], CELL)} with probability {sure}."
-    )
+    place = findings.rows.numbers[i]
+    if findings.origin.numbers is not None:
+        place = findings.origin.numbers[place]
+    return f"{int(place):,}"
 
 
 def interactions(findings: Findings) -> dict[str, Any] | None:

@@ -101,64 +101,37 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
         drawn.take(np.flatnonzero(row_mask)) for row_mask in (evaluates, ~evaluates)
     )
     note = f"{len(learned):,} of the given rows fit, and {len(held_out):,} evaluate."
-    if not len(held_out):
+    if not len(held_out) or model.solver_ == "exact" or not _size(model):
         return None, note
-    largest = (
-        MOST_DENSE / model.features_.n_features_out
-        if model.features_.is_dense
-        else max(FACTORS)
-    )
-    sized = any(
-        size_name(leaf.features) is not None for leaf in leaves(model.features_)
-    )
-    factors = (
-        [one for one in FACTORS if one <= largest]
-        if sized and model.solver_ != "exact"
-        else []
-    )
-    return _sized_refits(model, held_out, learned, factors) if len(
-        factors
-    ) > 1 else None, note
-
-
-def _sized_refits(
-    model: Any, held_out: Rows, learned: Rows, factors: list[float]
-) -> Curve | None:
-    """Losses of a model with maps of several sizes; None where it cannot be fitted
-    again to so few rows in two of them.
-    """
+    largest = max(FACTORS)
+    if model.features_.is_dense:
+        largest = MOST_DENSE / model.features_.n_features_out
+    factors = [one for one in FACTORS if one <= largest]
     losses_by_size: dict[int, NDArray] = {}
     base = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that bins have few rows
-        for factor in factors:
+        for factor in factors if len(factors) > 1 else ():
             try:
                 again = model.resized(factor).refit(learned.native, learned.y)
                 losses = predict(again, held_out).losses
             except (ValueError, MemoryError):  # too small for its kernel, too large
                 continue
-            number = _size(again)
-            losses_by_size[number] = losses
-            base = number if factor == 1 else base
+            losses_by_size[_size(again)] = losses
+            base = _size(again) if factor == 1 else base
     if len(losses_by_size) < 2:
-        return None
-    base_place = list(losses_by_size).index(base) if base else len(losses_by_size) - 1
-    return Curve(
-        np.array(list(losses_by_size)),
-        np.array(list(losses_by_size.values())),
-        not is_classifier(model),
-        base_place,
-    )
+        return None, note
+    sizes = list(losses_by_size)
+    base_place = sizes.index(base) if base else len(sizes) - 1
+    losses = np.array(list(losses_by_size.values()))
+    return Curve(np.array(sizes), losses, not is_classifier(model), base_place), note
 
 
 def _size(model: Any) -> int:
-    """Grids, or the features where the map has none."""
+    """Grids, or the features where the map has none; 0 without a size."""
     parts = [leaf.features for leaf in leaves(model.features_)]
-    return sum(
-        int(getattr(part, name))
-        for part in parts
-        if (name := size_name(part)) is not None
-    )
+    named = [(part, size_name(part)) for part in parts]
+    return sum(int(getattr(part, name)) for part, name in named if name is not None)
 
 
 @dataclass(frozen=True)
@@ -256,18 +229,14 @@ def find(
     """Measure everything, in seconds."""
     rows = Rows.of(X, y, model)
     predictions = predict(model, rows)
-    if (
-        origin.baseline is None
-        and predictions.proba is None
-        and not model._has_log_link
-    ):
+    is_class = predictions.proba is not None
+    if origin.baseline is None and not is_class and not model._has_log_link:
         origin = replace(origin, baseline=float(model.target_mean_[0]))
-    warps = (
-        []
-        if model.metric_ is None
-        else MetricDisplay.from_estimator(model, MOST_WARPS).warps
-    )
+    warps: list[Any] = []
+    if model.metric_ is not None:
+        warps += MetricDisplay.from_estimator(model, MOST_WARPS).warps
     by_size, note = curve_by_size(model, rows)
+    share = origin.share * len(rows) / rows.n_given
     return Findings(
         model,
         rows,
@@ -280,15 +249,10 @@ def find(
         _error(model, rows),
         _plan(model, X, y),
         columns(model, rows, predictions),
-        training_rows_among(
-            model,
-            rows.native,
-            origin.share * len(rows) / rows.n_given,
-            origin.rows_fitted,
-        ),
+        training_rows_among(model, rows.native, share, origin.rows_fitted),
         None if training is None else _fitted(model, *training),
-        0.0 if is_classifier(model) else capped_share(as_numbers(rows.y)),
-        list(warps),
+        0.0 if is_class else capped_share(as_numbers(rows.y)),
+        warps,
     )
 
 
@@ -315,13 +279,9 @@ def _error(model: Any, rows: Rows) -> KernelError | str:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        X = rows.sample(ERROR_ROWS, 4).native
         try:
-            return kernel_error(
-                model,
-                rows.sample(ERROR_ROWS, 4).native,
-                n_pairs=ERROR_PAIRS,
-                random_state=0,
-            )
+            return kernel_error(model, X, n_pairs=ERROR_PAIRS, random_state=0)
         except (ValueError, TypeError) as reason:
             return str(reason)
 

@@ -86,14 +86,18 @@ class Column:
     twin: str
     unseen: float
 
+    @property
+    def drifts(self) -> bool:
+        """Whether it differs from the training rows."""
+        return self.drift is not None and self.drift < LEVEL
+
     def remarks(self, n: int) -> list[str]:
         """What is unusual."""
         said = []
+        many = IDENTIFIER * n * (1 - self.missing)
         if self.distinct <= 1:
             said.append("constant")
-        elif self.kind == "text" and self.distinct > IDENTIFIER * n * (
-            1 - self.missing
-        ):
+        elif self.kind == "text" and self.distinct > many:
             said.append("like an identifier")
         if self.leaks:
             said.append("predicts the target alone: a leak?")
@@ -103,7 +107,7 @@ class Column:
             said.append(f"{self.stand_in}: missing?")
         if self.unseen > LEAST_UNSEEN:
             said.append(f"new levels in {percent(self.unseen)} of the rows")
-        if self.drift is not None and self.drift < LEVEL:
+        if self.drifts:
             said.append("differs from the training rows")
         return said
 
@@ -214,16 +218,15 @@ def _stand_in(present_values: list[Any], n: int) -> str:
 
 def _twins(values: Sequence[Sequence[Any]]) -> dict[int, int]:
     """For each column that is one-to-one with others, one of the others."""
-    groups: dict[bytes, list[int]] = {}
+    first: dict[bytes, int] = {}
+    twins = {}
     for j, column in enumerate(values):
         if pattern := _pattern(column):
-            groups.setdefault(pattern, []).append(j)
-    return {
-        j: group[1] if j == group[0] else group[0]
-        for group in groups.values()
-        if len(group) > 1
-        for j in group
-    }
+            one = first.setdefault(pattern, j)
+            if one < j:
+                twins[j] = one
+                twins.setdefault(one, j)
+    return twins
 
 
 def _pattern(column: Sequence[Any]) -> bytes:
@@ -267,21 +270,22 @@ def _drift(values: NDArray, trained: TableStatistic, j: int) -> float:
         Number of the column.
     """
     gaps = np.isnan(values[:, 0])
-    present_values = values[~gaps]
-    # Shares of gaps
-    shares = gaps.mean(), trained.missing[j] / trained.rows
-    deviations = [np.sqrt(share * (1 - share)) for share in shares]
-    tests = [_test(*zip(shares, deviations, (len(gaps), trained.rows), strict=True))]
-    # Means of the parts
-    start, stop = part_offsets(trained.kinds)[j : j + 2]
-    summary = trained.summary.take(slice(start, stop))
     n_trained = trained.rows - trained.missing[j]
-    for k, column in enumerate(
-        present_values.T if min(len(present_values), n_trained) > 1 else ()
-    ):
-        spread = np.sqrt(summary.squares[k] / summary.weight[k])
-        given = column.mean(), column.std(ddof=1), len(column)
-        tests.append(_test(given, (summary.mean[k], spread, n_trained)))
+    # Shares of gaps
+    sides = []
+    for n_gaps, n in ((gaps.sum(), len(gaps)), (trained.missing[j], trained.rows)):
+        share = n_gaps / n
+        sides.append((share, np.sqrt(share * (1 - share)), n))
+    tests = [_test(*sides)]
+    # Means of the parts
+    present_values = values[~gaps]
+    if min(len(present_values), n_trained) > 1:
+        start, stop = part_offsets(trained.kinds)[j : j + 2]
+        summary = trained.summary.take(slice(start, stop))
+        spreads = np.sqrt(summary.squares / summary.weight)
+        for k, column in enumerate(present_values.T):
+            given = column.mean(), column.std(ddof=1), len(column)
+            tests.append(_test(given, (summary.mean[k], spreads[k], n_trained)))
     return float(min(min(tests) * len(tests) * len(trained.kinds), 1.0))
 
 
@@ -305,24 +309,24 @@ def _alone(X: NDArray, y: NDArray, is_class: bool) -> float | None:
     if not X.shape[1] or len(np.unique(y)) < 2:
         return None
     X = np.nan_to_num(X)
-    measure = _area if is_class else _share_of_variance
-    return max(measure(X, y, n_leaves) for n_leaves in LEAVES)
-
-
-def _share_of_variance(X: NDArray, y: NDArray, n_leaves: int) -> float:
-    """Share of the variance that a tree removes of rows that it has not seen."""
-    tree = DecisionTreeRegressor(max_leaf_nodes=n_leaves, random_state=0)
-    halves = KFold(2, shuffle=True, random_state=11)
-    return max(float(cross_val_score(tree, X, y, cv=halves).mean()), 0.0)
-
-
-def _area(X: NDArray, y: NDArray, n_leaves: int) -> float:
-    """Area under the ROC curve by a tree that has not seen the rows; of several classes
-    the mean of each against all others, by their rows.
-    """
-    tree = DecisionTreeClassifier(max_leaf_nodes=n_leaves, random_state=0)
-    halves = StratifiedKFold(2, shuffle=True, random_state=11)
-    proba = cross_val_predict(tree, X, y, cv=halves, method="predict_proba")
-    if proba.shape[1] == 2:
-        return float(roc_auc_score(y, proba[:, 1]))
-    return float(roc_auc_score(y, proba, multi_class="ovr", average="weighted"))
+    measured = []
+    for n_leaves in LEAVES:
+        size = {"max_leaf_nodes": n_leaves, "random_state": 0}
+        if not is_class:
+            # Share of the variance
+            halves = KFold(2, shuffle=True, random_state=11)
+            parts = cross_val_score(DecisionTreeRegressor(**size), X, y, cv=halves)
+            measured.append(max(parts.mean(), 0.0))
+            continue
+        # Area under the ROC curve; of several classes the mean of each against all
+        # others, by their rows
+        proba = cross_val_predict(
+            DecisionTreeClassifier(**size),
+            X,
+            y,
+            cv=StratifiedKFold(2, shuffle=True, random_state=11),
+            method="predict_proba",
+        )
+        proba = proba[:, 1] if proba.shape[1] == 2 else proba
+        measured.append(roc_auc_score(y, proba, multi_class="ovr", average="weighted"))
+    return float(max(measured))

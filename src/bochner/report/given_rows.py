@@ -50,9 +50,13 @@ class Rows:
         """Rows as they are given, at most 20,000 of them; ValueError for targets
         that are no single column, and for fewer rows than `fewest`.
         """
-        framed = is_frame(X)
-        X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X)
-        X = X if framed or sp.issparse(X) else np.asarray(X)
+        names = getattr(model, "feature_names_in_", None)
+        if is_frame(X):
+            X = nw.from_native(X, eager_only=True)
+            names = X.columns
+        else:
+            X = checked_sparse(X)
+            X = X.tocsr() if sp.issparse(X) else np.asarray(X)
         given = (
             nw.from_native(y, series_only=True).to_numpy()
             if is_into_series(y)
@@ -71,15 +75,8 @@ class Rows:
                 f"A report needs {fewest} rows or more to evaluate the model "
                 f"on, got {n}."
             )
-        names = X.columns if framed else getattr(model, "feature_names_in_", None)
-        whole = cls(
-            X.tocsr() if sp.issparse(X) else X,
-            given,
-            tuple(column_names(names, X.shape[1])),
-            np.arange(n),
-            n,
-        )
-        return whole.sample(MOST_ROWS, 0)
+        names = tuple(column_names(names, X.shape[1]))
+        return cls(X, given, names, np.arange(n), n).sample(MOST_ROWS, 0)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -160,26 +157,20 @@ def predict(model: Any, rows: Rows) -> Predictions:
     if not is_classifier(model):
         y = as_numbers(rows.y)
         predicted = np.asarray(model.predict(rows.native), np.float64)
+        seconds = CLOCK.seconds() - start
         if predicted.ndim != 1:
             raise ValueError(
                 f"A report is about one target, and the model has {predicted.shape[1]}."
             )
-        return Predictions(
-            predicted,
-            None,
-            np.empty(0, np.int64),
-            (y - predicted) ** 2,
-            CLOCK.seconds() - start,
-        )
+        labels = np.empty(0, np.int64)
+        return Predictions(predicted, None, labels, (y - predicted) ** 2, seconds)
     proba = np.asarray(model.predict_proba(rows.native), np.float64)
     seconds = CLOCK.seconds() - start
     labels = _positions(rows.y, model.classes_)
-    losses = -np.log(
-        np.maximum(proba[np.arange(len(labels)), labels], np.finfo(float).eps)
-    )
-    return Predictions(
-        model.classes_[proba.argmax(axis=1)], proba, labels, losses, seconds
-    )
+    shares = proba[np.arange(len(labels)), labels]
+    losses = -np.log(np.maximum(shares, np.finfo(float).eps))
+    predicted = model.classes_[proba.argmax(axis=1)]
+    return Predictions(predicted, proba, labels, losses, seconds)
 
 
 def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:

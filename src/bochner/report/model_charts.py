@@ -30,6 +30,7 @@ from bochner.report.findings import Curve, Findings
 from bochner.scores.measures import Z
 
 MOST_BARS, CELL, BINS, DOTS = 12, 40, 12, 400
+SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # of the quantiles of residuals
 
 
 def target(findings: Findings) -> Markup:
@@ -62,9 +63,7 @@ def choice(report: Any) -> dict[str, Markup] | None:
     """The candidates, the best first; None where there are none."""
     if report is None or not report.candidates:
         return None
-    display = SizeDisplay(
-        (), report.candidates, report.chosen, criterion=report.criterion
-    )
+    display = SizeDisplay((), report.candidates, report.chosen, report.criterion)
     return {
         "chart": display_chart("candidates", "Candidates and their losses", display),
         "table": report.candidates_table(),
@@ -110,12 +109,9 @@ def features(findings: Findings) -> dict[str, Any] | None:
     if curve is None:
         return None
     kinds = {size_name(leaf.features) for leaf in leaves(findings.model.features_)}
-    words = (
-        word
-        for name, word in (("n_components", "features"), ("n_grids", "grids"))
-        if name in kinds
-    )
-    what = " and ".join(words) or "features"
+    what = "features"
+    if "n_grids" in kinds:
+        what = "features and grids" if "n_components" in kinds else "grids"
     label = "RMSE" if curve.rooted else "Log loss"
     title = f"{label} against {what}"
     across = f"Number of {what}"
@@ -130,18 +126,14 @@ def verdict(curve: Curve, what: str) -> str:
     fewer = curve.sizes[last - 1]
     most = curve.sizes[last]
     loss = "mean squared error" if curve.rooted else "log loss"
-    change = (
-        f"From {fewer:,} to {most:,} {what} the {loss} "
-        f"{'falls' if gain > 0 else 'rises'} by {percent(abs(gain))}"
+    helps = "cannot tell"
+    if abs(gain) > 2 * error:
+        helps = "likely to help" if gain > 0 else "likely to harm"
+    return (
+        f"{helps}. From {fewer:,} to {most:,} {what} the {loss} "
+        f"{'falls' if gain > 0 else 'rises'} by {percent(abs(gain))} (standard error "
+        f"{percent(error)})."
     )
-    helps = (
-        "likely to help"
-        if gain > 2 * error
-        else "likely to harm"
-        if gain < -2 * error
-        else "cannot tell"
-    )
-    return f"{helps}. {change} (standard error {percent(error)})."
 
 
 def residuals(findings: Findings) -> dict[str, Markup]:
@@ -172,33 +164,19 @@ def residuals(findings: Findings) -> dict[str, Markup]:
         centres = np.array([predicted[part].mean() for part in parts])
         draw_band(ax, centres, np.transpose(ends), GREY)
 
-    shares = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
     quantiles = [
-        (f"{100 * share:g} %", number(value))
-        for share, value in zip(shares, np.quantile(errors, shares), strict=True)
+        (f"{100 * share:g} %", number(np.quantile(errors, share))) for share in SHARES
     ]
-    sizes = {
-        "mean absolute error (MAE)": np.abs(errors).mean(),
-        "root of the mean squared error (RMSE)": np.sqrt(np.mean(errors**2)),
-        "median absolute error": np.median(np.abs(errors)),
-    }
+    sizes = [
+        ("mean absolute error (MAE)", number(np.abs(errors).mean())),
+        ("root of the mean squared error (RMSE)", number(np.sqrt(np.mean(errors**2)))),
+        ("median absolute error", number(np.median(np.abs(errors)))),
+    ]
+    draw_truth = partial(draw, "actual_vs_predicted", "Target")
+    head = ("quantile", "residual")
     return {
-        "truth": chart(
-            "truth",
-            "Targets against predictions",
-            partial(draw, "actual_vs_predicted", "Target"),
-        ),
-        "chart": chart(
-            "residuals",
-            "Residuals against predictions",
-            draw_residuals,
-        ),
-        "quantiles": table(
-            "Quantiles of the residuals", ("quantile", "residual"), quantiles
-        ),
-        "sizes": table(
-            "Errors, in the unit of the target",
-            ("error", "value"),
-            [(name, number(value)) for name, value in sizes.items()],
-        ),
+        "truth": chart("truth", "Targets against predictions", draw_truth),
+        "chart": chart("residuals", "Residuals against predictions", draw_residuals),
+        "quantiles": table("Quantiles of the residuals", head, quantiles),
+        "sizes": table("Errors, in the unit of the target", ("error", "value"), sizes),
     }

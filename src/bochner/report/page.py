@@ -19,7 +19,7 @@ from bochner import __version__
 from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table, text
 from bochner.report import class_charts, explained_charts, model_charts
 from bochner.report.findings import Findings, Origin
-from bochner.report.given_columns import LEVEL, n_looked_at
+from bochner.report.given_columns import n_looked_at
 from bochner.report.given_rows import COVERAGE
 from bochner.report.worst_rows import worst
 from bochner.scores.summaries import NAMES, cells, score_rows
@@ -42,26 +42,29 @@ templates = Environment(
 def page(findings: Findings) -> str:
     """The whole page."""
     model = findings.model
-    report = getattr(findings.model, "report_", None)
+    origin = findings.origin
+    report = model.report_
     is_class = findings.predictions.proba is not None
+    title = f"Model report: {cut(origin.target or 'target', CELL)} "
+    title += "(classification)" if is_class else "(regression)"
+    title += f", {origin.file}" if origin.file else ""
+    style = files("bochner.report").joinpath("style.css").read_text(encoding="utf-8")
     fit_again = (
         f"model = {model!r}.fit(X_train, y_train)",
         "model.report_html(X, y, out='report.html')",
     )
     return templates.get_template("page.html").render(
-        title=title(findings),
-        style=Markup(
-            files("bochner.report").joinpath("style.css").read_text(encoding="utf-8")
-        ),
+        title=f"{title}, {datetime.date.today()}",
+        style=Markup(style),
         findings=findings,
-        origin=findings.origin,
+        origin=origin,
         report=report,
         is_class=is_class,
         n_rows=len(findings.rows),
         table=table,
         score_rows=shown_scores,
         summary=list(summary(findings)),
-        beside=beside(findings.origin),
+        beside=beside(origin),
         limits=list(limits(findings)),
         data=data(findings),
         choice=model_charts.choice(report),
@@ -79,22 +82,14 @@ def page(findings: Findings) -> str:
             (name, f"{seconds:.2f}")
             for name, seconds in (report.seconds if report else {}).items()
         ],
-        lines=findings.origin.lines or fit_again,
-        seeded=getattr(model, "random_state", None) is not None,
-        versions=versions(),
-    )
-
-
-def title(findings: Findings) -> str:
-    """What the page is of, and from when."""
-    task = "classification" if findings.predictions.proba is not None else "regression"
-    named = [findings.origin.file] if findings.origin.file else []
-    return ", ".join(
-        [
-            f"Model report: {cut(findings.origin.target or 'target', CELL)} ({task})",
-            *named,
-            f"{datetime.date.today()}",
-        ]
+        lines=origin.lines or fit_again,
+        seeded=model.random_state is not None,
+        versions=[
+            ("bochner", __version__),
+            *((name, version(name)) for name in LIBRARIES),
+            ("Python", platform.python_version()),
+            ("machine", f"{platform.system()} {platform.machine()}"),
+        ],
     )
 
 
@@ -112,7 +107,6 @@ def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
 def summary(findings: Findings) -> Iterator[str]:
     """What matters, in a few lines."""
     origin = findings.origin
-    names = findings.rows.names
     if origin.held_out is not None and (findings.seen or origin.others):
         others = origin.others["scores"] if origin.others else {}
         yield from headline(
@@ -127,25 +121,29 @@ def summary(findings: Findings) -> Iterator[str]:
         )
     else:
         yield from headline(findings.scores, " on the rows of this page")
-    yield sentence(findings)
-    rows = f"{findings.rows.n_given:,} rows, {len(names):,} columns"
-    fitted = (
-        ""
-        if origin.rows_fitted is None
-        else f" The model was fitted on {origin.rows_fitted:,} rows."
+    # The model in one sentence
+    model = findings.model
+    report = model.report_
+    size = (
+        f"{model.features_.n_features_out:,} features, ridge penalty "
+        f"{number(model.alpha_)}"
     )
+    if report is None or not report.chosen:
+        yield f"Model: {size}, as the arguments of the fit say."
+    else:
+        yield f"Model: {report.chosen}, {size} ({report.reason.rstrip('.')})."
+    rows = f"{findings.rows.n_given:,} rows, {len(findings.rows.names):,} columns"
+    fitted = ""
+    if origin.rows_fitted is not None:
+        fitted = f" The model was fitted on {origin.rows_fitted:,} rows."
     yield f"This page is about {rows}.{fitted}"
     if findings.explained.importance is not None:
-        first = findings.explained.importance.top_columns(3)
-        named = ", ".join(
-            f"{name} ({percent(share)} of the total)"
-            for name, share in cut_named(first)
-        )
-        yield (
-            f"Most important columns: {named}."
-            if named
-            else "No column is important to the predictions."
-        )
+        first = cut_named(findings.explained.importance.top_columns(3))
+        named = [f"{name} ({percent(share)} of the total)" for name, share in first]
+        if named:
+            yield f"Most important columns: {', '.join(named)}."
+        else:
+            yield "No column is important to the predictions."
 
 
 def main_score(scores: dict[str, Any]) -> str:
@@ -163,30 +161,13 @@ def headline(
     value, interval, baseline = cells(key, scores[key])
     if scores[key]["value"] is None:
         return
-    within = f" (95 % interval {interval})" if interval else ""
-    other_values = {
-        name: cells(key, other_scores[key])[0]
-        for name, other_scores in others.items()
-        if other_scores[key]["value"] is not None
-    }
-    beside = "".join(f"; {name} {value}" for name, value in other_values.items())
-    yield (
-        f"{NAMES[key].capitalize()} {value}{where}{within}; baseline "
-        f"{baseline}{beside}."
-    )
-
-
-def sentence(findings: Findings) -> str:
-    """The model in one sentence."""
-    model = findings.model
-    report = getattr(findings.model, "report_", None)
-    size = (
-        f"{model.features_.n_features_out:,} features, ridge penalty "
-        f"{number(model.alpha_)}"
-    )
-    if report is None or not report.chosen:
-        return f"Model: {size}, as the arguments of the fit say."
-    return f"Model: {report.chosen}, {size} ({report.reason.rstrip('.')})."
+    line = f"{NAMES[key].capitalize()} {value}{where}"
+    line += f" (95 % interval {interval})" if interval else ""
+    line += f"; baseline {baseline}"
+    for name, other_scores in others.items():
+        if other_scores[key]["value"] is not None:
+            line += f"; {name} {cells(key, other_scores[key])[0]}"
+    yield f"{line}."
 
 
 def beside(origin: Origin) -> Markup | None:
@@ -225,26 +206,21 @@ def limits(findings: Findings) -> Iterator[str]:
     if n < FEW_ROWS:
         yield f"The scores are from {n:,} rows only: see their intervals."
     if predictions.proba is not None:
-        support = np.bincount(predictions.labels, minlength=predictions.proba.shape[1])
-        rare = [
-            cut(name, CELL)
-            for name, rows in zip(
-                findings.model.classes_.tolist(), support, strict=True
-            )
-            if rows < RARE
-        ]
-        if rare:
+        classes = findings.model.classes_
+        support = np.bincount(predictions.labels, minlength=len(classes))
+        if rare := classes[support < RARE].tolist():
+            named = ", ".join(cut(name, CELL) for name in rare[:5])
             yield (
-                f"Classes with fewer than {RARE} of these rows: "
-                f"{', '.join(rare[:5])}. Nothing can be said of them."
+                f"Classes with fewer than {RARE} of these rows: {named}. Nothing can "
+                "be said of them."
             )
-    if (covered := scores.get("interval_coverage")) and not covered["interval"][
-        0
-    ] <= COVERAGE <= covered["interval"][1]:
-        yield (
-            f"Intervals of {100 * COVERAGE:g} % hold {percent(covered['value'])} "
-            "of these rows."
-        )
+    if covered := scores.get("interval_coverage"):
+        low, high = covered["interval"]
+        if not low <= COVERAGE <= high:
+            yield (
+                f"Intervals of {100 * COVERAGE:g} % hold {percent(covered['value'])} "
+                "of these rows."
+            )
     held_out = findings.origin.held_out
     others = findings.origin.others
     if held_out and others:
@@ -260,27 +236,17 @@ def limits(findings: Findings) -> Iterator[str]:
                 "On the rows that the fit held out it is not better than: "
                 f"{', '.join(better)}."
             )
-    drifted = [
-        one.name
-        for one in findings.columns
-        if one.drift is not None and one.drift < LEVEL
-    ]
-    if drifted:
-        yield (
-            "Columns that differ from the training rows: "
-            f"{', '.join(cut_all(drifted[:5]))}."
-        )
-    leaks = [one.name for one in findings.columns if one.leaks]
-    if leaks:
+    columns = findings.columns
+    if drifted := [one.name for one in columns if one.drifts]:
+        named = ", ".join(cut_all(drifted[:5]))
+        yield f"Columns that differ from the training rows: {named}."
+    if leaks := [one.name for one in columns if one.leaks]:
         named = ", ".join(cut_all(leaks[:5]))
         yield (
             f"One column alone predicts the target: {named}. Make sure that it is "
             "known before the target is."
         )
-    twins = {
-        tuple(sorted((one.name, one.twin))) for one in findings.columns if one.twin
-    }
-    if twins:
+    if twins := {tuple(sorted((one.name, one.twin))) for one in columns if one.twin}:
         pairs = [" and ".join(cut_all(pair)) for pair in sorted(twins)[:5]]
         yield (
             "The importance of single columns that are one-to-one, as they share it or "
@@ -301,6 +267,7 @@ def limits(findings: Findings) -> Iterator[str]:
 
 def data(findings: Findings) -> dict[str, Any]:
     """The target and the columns of the given rows."""
+    is_class = findings.predictions.proba is not None
     head = (
         "column",
         "type",
@@ -308,33 +275,34 @@ def data(findings: Findings) -> dict[str, Any]:
         "different values",
         "range, or most frequent",
         "drift, p",
-        "alone, AUC" if findings.predictions.proba is not None else "alone",
+        "alone, AUC" if is_class else "alone",
         "remarks",
     )
     n = n_looked_at(findings.rows)
-    first = {
-        name: k
-        for k, name in enumerate(
-            findings.rows.names[j] for j in findings.explained.columns
-        )
-    }
+    names = findings.rows.names
+    # Those with remarks, then the most important ones
+    first = {names[j]: k for k, j in enumerate(findings.explained.columns)}
     ordered = sorted(
         findings.columns, key=lambda one: (not one.remarks(n), first[one.name])
     )[:MOST_LISTED]
-    rows = [
-        (
-            name,
-            one.kind,
-            percent(one.missing) if one.missing else "",
-            f"{one.distinct:,}",
-            cut(one.typical, CELL),
-            "" if one.drift is None else number(one.drift),
-            _alone(findings, one.alone),
-            "; ".join(one.remarks(n)),
+    rows = []
+    for name, one in zip(cut_all(one.name for one in ordered), ordered, strict=True):
+        alone = ""
+        if one.alone is not None:
+            alone = f"{one.alone:.3f}" if is_class else percent(one.alone)
+        rows.append(
+            (
+                name,
+                one.kind,
+                percent(one.missing) if one.missing else "",
+                f"{one.distinct:,}",
+                cut(one.typical, CELL),
+                "" if one.drift is None else number(one.drift),
+                alone,
+                "; ".join(one.remarks(n)),
+            )
         )
-        for name, one in zip(cut_all(one.name for one in ordered), ordered, strict=True)
-    ]
-    caption = f"Columns, {len(rows):,} of {len(findings.rows.names):,}"
+    caption = f"Columns, {len(rows):,} of {len(names):,}"
     return {
         "table": table(caption, head, rows, (0, 1, 4, 7)) if rows else None,
         "target": model_charts.target(findings),
@@ -342,13 +310,6 @@ def data(findings: Findings) -> dict[str, Any]:
         "has_text": any(one.drift is None for one in ordered),
         "n": n,
     }
-
-
-def _alone(findings: Findings, alone: float | None) -> str:
-    """How much one column alone tells of the target."""
-    if alone is None:
-        return ""
-    return percent(alone) if findings.predictions.proba is None else f"{alone:.3f}"
 
 
 def costs(findings: Findings) -> Iterator[tuple[str, str]]:
@@ -361,20 +322,7 @@ def costs(findings: Findings) -> Iterator[tuple[str, str]]:
     if model.n_iter_:
         yield "Iterations", f"{model.n_iter_:,}"
     yield "Coefficients", as_size(model.feature_weights_.nbytes)
-    yield (
-        "Predictions",
-        f"{len(findings.rows) / max(findings.predictions.seconds, 1e-9):,.0f} rows a "
-        "second, on this machine",
-    )
+    speed = len(findings.rows) / max(findings.predictions.seconds, 1e-9)
+    yield "Predictions", f"{speed:,.0f} rows a second, on this machine"
     if plan is not None:
         yield "Estimated memory of a fit on the given rows", as_size(plan.peak_bytes)
-
-
-def versions() -> list[tuple[str, str]]:
-    """Of the software, and the machine."""
-    return [
-        ("bochner", __version__),
-        *((name, version(name)) for name in LIBRARIES),
-        ("Python", platform.python_version()),
-        ("machine", f"{platform.system()} {platform.machine()}"),
-    ]
