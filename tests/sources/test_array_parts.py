@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from bochner.sources import memory
 from bochner.sources.base import Batch, SourceError
 from bochner.sources.memory import MappedArray, of_arrays
-from bochner.sources.schema import Columns, Layout
+from bochner.sources.schema import EVERYTHING, Columns, Layout
 
 
 def travelled(part):
@@ -180,7 +180,7 @@ def test_errors_of_frames_name_rows(monkeypatch):
     assert values == [{"a": ["1", str(2**70)]}]
     types = pa.schema({"a": pa.int64()})
     changed = memory.ArrayPart(
-        Batch(frame), 0, types, Columns.of(Layout(types), None, None)
+        Batch(frame), 0, types, Columns.of(Layout(types), EVERYTHING, None)
     )
     with pytest.raises((SourceError, OverflowError)):
         list(changed.read())

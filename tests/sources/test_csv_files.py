@@ -371,13 +371,13 @@ def test_each_value_is_converted_as_often_as_types_need(tmp_path, monkeypatch):
     those of others, twice.
     """
     calls = []
-    write = csv_files._written
+    write = csv_files.import_text
 
     def counting(text, *arguments):
         calls.append(text.path)
         return write(text, *arguments)
 
-    monkeypatch.setattr(csv_files, "_written", counting)
+    monkeypatch.setattr(csv_files, "import_text", counting)
     a = written(tmp_path / "a.csv", "x;y\n1;2\n")
     b = written(tmp_path / "b.csv", "x;y\n1.5;2\n")
     parts, _ = opened(a, b)

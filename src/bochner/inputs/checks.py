@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from bochner.arrays import Floats
 from bochner.data.columns import first_row, missing_targets, values_of
 from bochner.data.table_input import (
     as_table_or_matrix,
@@ -53,9 +54,7 @@ def require_target(estimator: Any, y: Any) -> None:
         )
 
 
-def checked_numbers(
-    estimator: Any, X: Any, y: Any, classifier: str
-) -> NDArray[np.float64]:
+def checked_numbers(estimator: Any, X: Any, y: Any, classifier: str) -> Floats:
     """Targets of regression, shape (n,) or (n, K); a ValueError names the
     classifier, where they are text.
     """

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Self
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from bochner.data.table_input import is_frame
 from bochner.engines.base import Engine
@@ -89,9 +88,8 @@ def sampled_rows(n_columns: int, limit: int | None = None) -> int:
     )
     if limit is None:
         return rows
-    return max(
-        min(rows, limit // (SAMPLE_SHARE * row_bytes(n_columns))), FEWEST_SAMPLED
-    )
+    rows = min(rows, limit // (SAMPLE_SHARE * row_bytes(n_columns)))
+    return max(rows, FEWEST_SAMPLED)
 
 
 @dataclass(frozen=True)
@@ -107,11 +105,6 @@ class ClassWeighted(Roles):
 
     classes: Any = None
     factors: Any = None
-
-    @classmethod
-    def of(cls, roles: Roles, classes: NDArray, factors: NDArray) -> ClassWeighted:
-        """Copy roles, and add weights of the classes."""
-        return cls(**vars(roles), classes=classes, factors=factors)
 
     def rows(self, batch: Batch, first: int = 0) -> Rows:
         """Split a batch whose first row has that number."""
@@ -149,9 +142,7 @@ class Stream:
     @property
     def n_columns(self) -> int:
         """Columns of the table, but for those with a part of their own."""
-        if isinstance(self.table.schema, int):
-            return self.table.schema
-        return len(self.table.schema) - len(self.roles.columns)
+        return self.table.n_columns - len(self.roles.columns)
 
     @property
     def is_small(self) -> bool:
@@ -162,12 +153,9 @@ class Stream:
         return gathers(n_rows, self.n_columns, current().memory_limit)
 
     @property
-    def is_gathered(self) -> bool:
-        """Whether it is read into memory as a whole, and not by others."""
-        few = sampled_rows(self.n_columns, current().memory_limit)
-        return self.is_small and not (
-            self.engine.is_remote and (self.table.n_rows or 0) > few
-        )
+    def sample_rows(self) -> int:
+        """Rows on which choices are made."""
+        return self.table.sample or sampled_rows(self.n_columns, current().memory_limit)
 
     def without_sample(self) -> Stream:
         """Copy the stream without its sample: all rows are read, not first ones that
@@ -179,33 +167,21 @@ class Stream:
         """All rows."""
         return read_all(self.table, self.roles)
 
-    def scan(
-        self,
-        seed: int,
-        labels: bool = False,
-        verbose: Any = False,
-        what: str = "the rows",
-    ) -> TableSummary:
+    def scan(self, seed: int, labels: bool, verbose: Any, what: str) -> TableSummary:
         """Read all rows once, or the first ones where these stand for all, for their
-        statistics and a sample of them.
-
-        Parameters
-        ----------
-        seed : int
-            Of the sample.
-        labels : bool
-            Whether targets are labels.
-        verbose : bool or int
-            Whether to show progress.
-        what : str
-            What the rows are called there.
+        statistics and a sample; parameters as of `TrainingRows.of`.
         """
-        size = self.table.sample or sampled_rows(self.n_columns, current().memory_limit)
-        with progress(
-            f"Reading statistics of {what}", self.table.n_rows, bool(verbose)
-        ) as advance:
+        table = self.table
+        label = f"Reading statistics of {what}"
+        with progress(label, table.n_rows, bool(verbose)) as advance:
             return scan(
-                self.table, self.roles, labels, seed, size, advance, self.engine
+                table,
+                self.roles,
+                labels,
+                seed,
+                self.sample_rows,
+                advance,
+                self.engine,
             )
 
 
@@ -251,14 +227,10 @@ def open_data(
         )
         if not named:
             column_roles = replace(column_roles, one_target=getattr(y, "ndim", 1) == 1)
-        stream = Stream(table, column_roles, active_engine())
-    elif isinstance(X, TableSource) or is_streamed(X):
-        names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight, groups]
-        wanted = tuple(name for name in names if isinstance(name, str))
-        table = open_selected(
-            X, Selection() if isinstance(X, TableSource) else Selection(named=wanted)
-        )
+        engine = active_engine()
+    elif is_streamed(X):
         column_roles = roles(y, sample_weight, groups)
+        table = open_selected(X, Selection(named=column_roles.columns))
         for name in column_roles.target or ():
             if why := why_text(table, name):
                 cure = (
@@ -270,9 +242,7 @@ def open_data(
                     f"with {cure}."
                 )
         of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
-        stream = Stream(
-            table, column_roles, active_engine() if of_dask else current_engine()
-        )
+        engine = active_engine() if of_dask else current_engine()
     else:
         beside = y, sample_weight, groups
         names = [name for name in beside if isinstance(name, str)]
@@ -284,8 +254,10 @@ def open_data(
             for name in beside
         ]
         return Given(frame.drop(names).to_native(), *taken)
-    stream = replace(stream, roles=replace(stream.roles, without=without))
-    if stream.is_gathered:
+    stream = Stream(table, replace(column_roles, without=without), engine)
+    # Small tables are read at once, unless others read them
+    is_elsewhere = engine.is_remote and (table.n_rows or 0) > stream.sample_rows
+    if stream.is_small and not is_elsewhere:
         return Given(*stream.gather())
     return Given(None, None, None, stream=stream)
 

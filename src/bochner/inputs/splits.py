@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Indices
+from bochner.arrays import Indices, Mask
 from bochner.data.columns import is_missing
 from bochner.data.hashes import mixed, row_hashes
 from bochner.data.row_splits import Fold, RowSplits
@@ -148,7 +148,7 @@ def with_validation(rows: Any, others: Any) -> Any:
 SHARED = 0.05
 
 
-def caution_shared(hashes: NDArray[np.uint64], is_other: NDArray[np.bool_]) -> None:
+def caution_shared(hashes: NDArray[np.uint64], is_other: Mask) -> None:
     """Warn where rows that only validate are rows of the fit, with their targets.
 
     Parameters
@@ -202,7 +202,7 @@ def _folds_of(splitter: Any, y: NDArray, group: Indices | None) -> list[Fold]:
     return folds
 
 
-def _row_mask(rows: Any, n_rows: int, k: int) -> NDArray[np.bool_]:
+def _row_mask(rows: Any, n_rows: int, k: int) -> Mask:
     """The rows of a split, given by their numbers or as a mask."""
     rows = np.asarray(rows)
     mask = np.zeros(n_rows, bool)

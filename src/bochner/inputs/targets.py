@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 from bochner.data.table_input import finite_predictions
 from bochner.data.table_statistic import Summary, TableStatistic
 from bochner.inputs.checks import normalised_weights
@@ -23,7 +23,7 @@ def target_moments(y: NDArray, weight: NDArray | None) -> Summary:
     return TableStatistic.of(y, normalised_weights(weight)).summary
 
 
-def mean_and_scale(moments: Summary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_and_scale(moments: Summary) -> tuple[Floats, Floats]:
     """Means and deviations of targets; ValueError where they are too large to be
     standardised.
     """
@@ -99,7 +99,7 @@ class Signs:
         """Combinations of the columns, (K, M), in their place."""
         return MixedSigns(self.classes, 2 * mix - mix.sum(axis=0))
 
-    def _places(self, y: NDArray) -> NDArray[np.intp]:
+    def _places(self, y: NDArray) -> Indices:
         """Position of the class of each row, shape (b,)."""
         place = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
         if (other := self.classes[place] != y).any():

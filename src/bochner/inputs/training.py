@@ -27,12 +27,7 @@ from bochner.engines.local import LOCAL
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.inputs.checks import normalised_weights
-from bochner.inputs.opened import (
-    ClassWeighted,
-    Stream,
-    is_large,
-    open_data,
-)
+from bochner.inputs.opened import ClassWeighted, Stream, is_large, open_data
 from bochner.inputs.splits import checked_groups
 from bochner.kernels import Kernel
 from bochner.settings import current
@@ -141,7 +136,21 @@ class TrainingRows:
         verbose: Any = False,
         what: str = "the rows",
     ) -> Self:
-        """Those of a stream, which is read once; parameters as in `Stream.scan`."""
+        """Those of a stream: all of its rows are read once, or the first ones where
+        these stand for all, for their statistics and a sample.
+
+        Parameters
+        ----------
+        stream : Stream
+        seed : int
+            Of the sample.
+        labels : bool
+            Whether targets are labels.
+        verbose : bool or int
+            Whether to show progress.
+        what : str
+            What the rows are called there.
+        """
         summary = stream.scan(seed, labels, verbose, what)
         X, y, weight, groups = summary.sample
         return cls(X, Target(y, weight), stream, summary, groups=groups)
@@ -183,7 +192,7 @@ class TrainingRows:
             splits=None if self.splits is None else self.splits.take(rows),
         )
 
-    def label_weights(self) -> tuple[NDArray, NDArray[np.float64]]:
+    def label_weights(self) -> tuple[NDArray, NDArray]:
         """The labels that all rows have, ascending, and the weight of each."""
         if self.summary is None:
             assert self.y is not None
@@ -208,7 +217,8 @@ class TrainingRows:
             target = self.target._replace(weight=weight)
             splits = None if self.splits is None else self.splits.weighted(factor)
             return replace(self, target=target, splits=splits)
-        roles = ClassWeighted.of(self.stream.roles, labels, factors)
+        beside = vars(self.stream.roles)
+        roles = ClassWeighted(**beside, classes=labels, factors=factors)
         return replace(
             self,
             target=self.target._replace(weight=weight),
@@ -275,28 +285,14 @@ class TrainingRows:
         """
         y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
         sample = encoded_source(
-            encoder,
-            self.X,
-            y,
-            self.weight,
-            dtype,
-            targets,
-            self.content,
-            self.splits,
+            encoder, self.X, y, self.weight, dtype, targets, self.content, self.splits
         )
         if self.stream is None or self.summary is None:
+            is_kept = len(y) * encoder.n_features_out_ <= KEPT_ENTRIES
             if encode is not None:
-                return TrainingSet(
-                    encoder,
-                    ArraySource(self.X, y, self.weight, encode, targets),
-                    sample,
-                    len(y),
-                )
-            if (
-                is_frame(self.X)
-                and len(y) * encoder.n_features_out_ <= KEPT_ENTRIES
-                and not current().memory_limit
-            ):
+                source = ArraySource(self.X, y, self.weight, encode, targets)
+                return TrainingSet(encoder, source, sample, len(y))
+            if is_kept and is_frame(self.X) and not current().memory_limit:
                 sample = sample.encoded(dtype)
             return TrainingSet(encoder, sample, sample, len(y))
         table = self.stream.table
@@ -306,11 +302,15 @@ class TrainingRows:
             return TrainingSet(encoder, sample, sample, sample.n_rows)
         n_rows = self.n_rows or uncounted or summary.n_seen
         total = summary.weight * n_rows / summary.n_seen
-        read = encode or partial(encoder.encode, dtype=np.dtype(dtype))
-        counts = tuple(summary.counts)
-        checksums = tuple(summary.checksums)
         all_rows = StreamSource(
-            table, self.stream.roles, read, targets, counts, checksums, sample, total
+            table,
+            self.stream.roles,
+            encode or partial(encoder.encode, dtype=np.dtype(dtype)),
+            targets,
+            tuple(summary.counts),
+            tuple(summary.checksums),
+            sample,
+            total,
         )
         return TrainingSet(encoder, all_rows, sample, n_rows, self.stream.engine)
 

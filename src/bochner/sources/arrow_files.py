@@ -21,6 +21,7 @@ from bochner.sources.column_values import index_columns, warn_of_index
 from bochner.sources.imported import TemporaryFolder
 from bochner.sources.paths import FileState, arrow_file, reason
 from bochner.sources.schema import (
+    EVERYTHING,
     Selection,
     bare,
     fitted,
@@ -141,9 +142,7 @@ class FilePart(ABC):
         )
         if not parts:
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
-        return parts, pa.schema(
-            [schema.field(name) for name in selection.kept_names(schema.names)]
-        )
+        return parts, selection.kept(schema)
 
     @classmethod
     @abstractmethod
@@ -159,12 +158,9 @@ class FilePart(ABC):
     @property
     def name(self) -> str:
         """The file and the place in it."""
-        several = self.stop > self.first + 1
-        place = (
-            f"{self.units} {self.first} to {self.stop - 1}"
-            if several
-            else f"{self.unit} {self.first}"
-        )
+        place = f"{self.unit} {self.first}"
+        if self.stop > self.first + 1:
+            place = f"{self.units} {self.first} to {self.stop - 1}"
         return f"{self.file.path}, {place}"
 
     @property
@@ -224,8 +220,8 @@ def _cuts(one: Contents) -> Iterator[tuple[int, int, int]]:
             first = stop
             rows = 0
             size = 0
-        rows = rows + more_rows
-        size = size + more_size
+        rows += more_rows
+        size += more_size
     if rows:
         yield first, len(one.units), rows
 
@@ -252,14 +248,11 @@ class ParquetPart(FilePart):
         state = FileState.of(path)
         try:
             with _opened(state.path) as file:
-                groups = [
-                    file.metadata.row_group(k) for k in range(file.num_row_groups)
-                ]
+                groups = map(file.metadata.row_group, range(file.num_row_groups))
                 units = [(group.num_rows, group.total_byte_size) for group in groups]
-                index = tuple(index_columns(file.schema_arrow))
-                return Contents(
-                    state, bare(file.schema_arrow), units, frame_index=index
-                )
+                schema = file.schema_arrow
+                index = tuple(index_columns(schema))
+                return Contents(state, bare(schema), units, frame_index=index)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise SourceError(
                 f"{path}: damaged Parquet file ({reason(error)}); copy or write it "
@@ -331,7 +324,6 @@ class IpcPart(FilePart):
         try:
             mapped = _mapped(state.path)
             declared = _reader(mapped).schema
-            stream = not _is_file(mapped)
             schema = bare(declared)
             index = tuple(index_columns(declared))
             # Of a stream one column is decoded, one that is fast to read
@@ -345,7 +337,7 @@ class IpcPart(FilePart):
                 f"{place}: damaged Arrow file ({reason(error)}); copy or write it again"
             ) from error
         units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
-        return Contents(state, schema, units, stream, index)
+        return Contents(state, schema, units, not _is_file(mapped), index)
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield slices of about `n_bytes` bytes."""
@@ -369,10 +361,9 @@ class IpcPart(FilePart):
                 piece = pa.RecordBatch.from_arrays(
                     [_owned(values) for values in piece.columns], names=names
                 )
+                # Which else counts as memory of this process
                 if hasattr(mmap, "MADV_DONTNEED"):
-                    mapped.madvise(
-                        mmap.MADV_DONTNEED
-                    )  # which else counts as memory of this process
+                    mapped.madvise(mmap.MADV_DONTNEED)
                 yield piece
 
 
@@ -424,7 +415,7 @@ def _owned(values: pa.Array) -> pa.Array:
 
 
 def open_dataset(
-    dataset: Any, selection: Selection | None = None, schema: pa.Schema | None = None
+    dataset: Any, selection: Selection = EVERYTHING, schema: pa.Schema | None = None
 ) -> TableSource:
     """The files of a `pyarrow.dataset.Dataset`, with the columns that the names of
     their folders hold.
@@ -452,7 +443,6 @@ def open_dataset(
         ) from error
     paths, kind, what = _files(fragments)
     constants = [_constants(fragment, dataset.schema) for fragment in fragments]
-    selection = selection or Selection()
     index = selection.index(index_columns(dataset.schema))
     warn_of_index(index)
     names = selection.without(index).kept_names(dataset.schema.names)
@@ -475,7 +465,7 @@ def open_dataset(
 
 
 def open_lazy(
-    frame: Any, selection: Selection | None = None, schema: pa.Schema | None = None
+    frame: Any, selection: Selection = EVERYTHING, schema: pa.Schema | None = None
 ) -> TableSource:
     """The rows of a polars `LazyFrame`, which is computed once, in batches, into a
     temporary file.
@@ -494,7 +484,6 @@ def open_lazy(
     """
     from polars.exceptions import PolarsError
 
-    selection = selection or Selection()
     folder = TemporaryFolder()
     path = os.path.join(folder.path, "rows.parquet")
     try:
@@ -504,20 +493,16 @@ def open_lazy(
             require(names, pa.schema(schema or ()).names, "schema: ")
             wanted = selection.kept_names(names)
             frame = frame.select(wanted)
-            schema = pa.schema(
-                [column for column in schema or () if column.name in wanted]
-            )
+            asked = [column for column in schema or () if column.name in wanted]
+            schema = pa.schema(asked)
+            selection = replace(selection, exclude=())
         frame.sink_parquet(path, compression="lz4", row_group_size=ROW_GROUP)
     except (PolarsError, OSError) as error:
         cure = "fix it, or free space in the temporary folder"
         raise SourceError(
             f"the LazyFrame cannot be computed ({reason(error)}); {cure}"
         ) from error
-    parts, selected_schema = ParquetPart.of_files(
-        [path],
-        replace(selection, exclude=()) if selection.where is None else selection,
-        schema,
-    )
+    parts, selected_schema = ParquetPart.of_files([path], selection, schema)
     parts = tuple(replace(part, folder=folder) for part in parts)
     return TableSource(parts, selected_schema, "a LazyFrame in a temporary file")
 

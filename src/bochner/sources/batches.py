@@ -16,25 +16,25 @@ from numpy.typing import NDArray
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.column_values import is_number
-from bochner.sources.imported import (
-    ImportedPart,
-    RowWriter,
-    TemporaryFolder,
-    importing,
-)
+from bochner.sources.imported import ImportedPart, RowWriter, importing
 from bochner.sources.memory import as_table, frame_schema, values_beside
 from bochner.sources.paths import reason
 from bochner.sources.rows import numbers_of
-from bochner.sources.schema import Columns, Layout, Selection, roomy
+from bochner.sources.schema import (
+    EVERYTHING,
+    Columns,
+    Layout,
+    Selection,
+    roomy,
+    unified,
+)
 
 ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
 END = object()
 
 
 def open_batches(
-    batches: Any,
-    selection: Selection | None = None,
-    schema: pa.Schema | None = None,
+    batches: Any, selection: Selection = EVERYTHING, schema: pa.Schema | None = None
 ) -> TableSource:
     """Write the batches of an iterator, or of a callable that returns one, to a
     temporary file, and open that.
@@ -60,24 +60,12 @@ def open_batches(
         name = f"{getattr(batches, '__name__', type(batches).__name__)}()"
         with errors_at(name, "; fix what is called"):
             batches = batches()
-    with importing() as folder:
-        return _imported(numbered(batches, name), name, folder, selection, schema)
-
-
-def _imported(
-    batches: Iterator[tuple[str, Batch]],
-    name: str,
-    folder: TemporaryFolder,
-    selection: Selection | None,
-    schema: pa.Schema | None,
-) -> TableSource:
-    """Write the batches, each with its place, to a file, and open that."""
     columns: Columns | None = None
     # Different types of the batches, each with the place where it came first
     schemas: list[tuple[str, pa.Schema]] = []
     targets: str | None = None
-    with RowWriter(folder, "rows", name) as rows:
-        for place, batch in batches:
+    with importing() as folder, RowWriter(folder, "rows", name) as rows:
+        for place, batch in numbered(batches, name):
             columns = columns or Columns.of(Layout.of(batch), selection, schema)
             batch = columns.take(batch, place)
             description = _described(batch.y, place)
@@ -94,21 +82,19 @@ def _imported(
             rows.write(batch)
         if columns is None:
             raise SourceError(f"{name} yields no rows; yield at least one batch")
-        file = rows.finish()
-    if not rows.pieces:
-        raise SourceError(
-            f"{name} yields no rows that match where=; change the condition"
-        )
-    selected_schema = columns.of_all(schemas)
-    selected_schema = (
-        selected_schema if isinstance(selected_schema, int) else roomy(selected_schema)
-    )
+        pieces = rows.finish()
+        if not pieces:
+            raise SourceError(
+                f"{name} yields no rows that match where=; change the condition"
+            )
+    all_columns = columns.layout.schema
+    if isinstance(all_columns, pa.Schema):
+        all_columns = roomy(unified(schemas, columns.asked))
     parts = tuple(
-        ImportedPart(file, piece, name, selected_schema, folder=folder)
-        for piece in rows.pieces
+        ImportedPart(piece, name, all_columns, folder=folder) for piece in pieces
     )
     what = f"{name} in a temporary file"
-    return TableSource(parts, selected_schema, what, sparse=columns.layout.sparse)
+    return TableSource(parts, all_columns, what, sparse=columns.layout.sparse)
 
 
 def _described(y: NDArray | None, place: str) -> str:

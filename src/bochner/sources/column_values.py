@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -97,15 +98,15 @@ class Numbering:
         """That of an Arrow column of whole numbers, or of text."""
         import pyarrow.compute as pc
 
+        if not len(column):
+            return cls()
         if is_text(column.type):
             try:
                 column = pc.utf8_trim_whitespace(column).cast(pa.int64())
             except pa.ArrowInvalid:
                 return cls(whole=False)
         if not pa.types.is_integer(column.type) or column.null_count:
-            return cls(whole=not len(column))
-        if not len(column):
-            return cls()
+            return cls(whole=False)
         numbers = np.asarray(column).astype(np.int64)
         return cls(
             len(numbers),
@@ -134,23 +135,18 @@ class Numbering:
         """Whether the numbers are those of rows, of which some may have been taken
         out.
         """
-        some_in_order = self.whole and self.rising and self.rows > 1 and self.low >= 0
-        return some_in_order or self.counts_rows
+        in_order = self.whole and self.rising and self.rows > 1 and self.low >= 0
+        return in_order or self.counts_rows
 
     @property
     def counts_rows(self) -> bool:
         """Whether the numbers are those from 0 or from 1 on, each once."""
-        if not (
-            self.whole
-            and self.rows
-            and self.low in (0, 1)
-            and self.high - self.low + 1 == self.rows
-        ):
+        stop = self.low + self.rows
+        if not self.whole or self.low not in (0, 1) or self.high + 1 != stop:
             return False
-        starts = range(self.low, self.high + 1, BLOCK)
         sums = (
-            _hash_sum(np.arange(start, min(start + BLOCK, self.high + 1)))
-            for start in starts
+            _hash_sum(np.arange(start, min(start + BLOCK, stop)))
+            for start in range(self.low, stop, BLOCK)
         )
         return sum(sums) % 2**64 == self.total
 
@@ -185,8 +181,10 @@ def why_text(source: TableSource, name: str) -> str:
             n_odd += pc.sum(is_odd).as_py() or 0
             if n_odd and not first:
                 row = pc.index(is_odd, True).as_py()
-                place = _place(parts, part, above + row)
-                first = f"{_quoted(column[row].as_py())} in {place}"
+                value = column[row].as_py()
+                if len(value) > SHOWN_CHARACTERS:
+                    value = f"{value[:SHOWN_CHARACTERS]}..."
+                first = f"{value!r} in {_place(parts, part, above + row)}"
             odd = column.filter(is_odd)
             matches = pc.match_substring_regex(odd, WITH_COMMAS)
             have_commas = have_commas and pc.all(matches, min_count=0).as_py()
@@ -204,13 +202,6 @@ def why_text(source: TableSource, name: str) -> str:
     return ""
 
 
-def _quoted(value: str) -> str:
-    """A value in quotes, or its first characters."""
-    if len(value) > SHOWN_CHARACTERS:
-        value = f"{value[:SHOWN_CHARACTERS]}..."
-    return repr(value)
-
-
 def _place(parts: Sequence[Any], part: Any, row: int) -> str:
     """The line of a row of a part, and its file where there are several."""
     files = {other.place for other in parts}
@@ -222,10 +213,9 @@ def index_columns(schema: pa.Schema) -> list[str]:
     """Columns of a Parquet or Arrow file that were the index of a data frame of
     pandas.
     """
-    try:
+    said = []  # where it is not written by pandas, or by one of long ago
+    with suppress(KeyError, TypeError, ValueError):
         said = list(json.loads((schema.metadata or {})[b"pandas"])["index_columns"])
-    except (KeyError, TypeError, ValueError):
-        said = []  # not written by pandas, or by one of long ago
     return [name for name in schema.names if name in said or NAMELESS.fullmatch(name)]
 
 

@@ -35,7 +35,6 @@ from bochner.sources.imported import (
     TemporaryFolder,
     importing,
 )
-from bochner.sources.paths import FileState
 from bochner.sources.schema import Selection, needed_of_files, unified
 
 MOST_APART = 3  # columns that are read as text one by one, before all are
@@ -91,7 +90,6 @@ def open_csv(
     selection = selection.without(index).among(types.names)
     parts = [
         ImportedPart(
-            one.file,
             piece,
             text.path,
             selection.needed(types),
@@ -160,22 +158,19 @@ class ImportedText:
     n_rows : int
     types : dict of str to pyarrow.DataType
         Of each column: the first of Arrow's that all values have.
+    written : dict of str to pyarrow.DataType
+        Types in the temporary file.
     numbers : dict of str to Numbering
         Of the first columns as far as they have no names.
-    file : FileState
-        The temporary file.
     pieces : list of Piece
+        Of the temporary file.
     """
 
     n_rows: int
     types: dict[str, pa.DataType]
+    written: dict[str, pa.DataType]
     numbers: dict[str, Numbering]
-    file: FileState
     pieces: list[Piece]
-
-    def with_rows_of(self, other: ImportedText) -> ImportedText:
-        """Copy what was found in the rows, which are written once more."""
-        return replace(self, file=other.file, pieces=other.pieces)
 
 
 def _common_types(files: Sequence[ImportedText]) -> dict[str, pa.DataType]:
@@ -192,8 +187,8 @@ def import_texts(
     known_types: Types,
     folder: TemporaryFolder,
 ) -> list[ImportedText]:
-    """Write the rows of files, and again those of files whose columns have other types
-    than all together; parameters as of `import_text`.
+    """Write the rows of files, and again those that have been written in other types
+    than those of all values; parameters as of `import_text`.
     """
     numbers = range(len(texts))
     files = in_threads(
@@ -204,11 +199,11 @@ def import_texts(
     def fitting(k: int) -> ImportedText:
         if all(
             kind == types[name] or pa.types.is_null(kind)
-            for name, kind in files[k].types.items()
+            for name, kind in files[k].written.items()
         ):
             return files[k]
         again = import_text(texts[k], columns, types, folder, str(k))
-        return files[k].with_rows_of(again)
+        return replace(files[k], pieces=again.pieces)
 
     return in_threads(fitting, numbers)
 
@@ -222,7 +217,8 @@ def import_text(
     as_text: Sequence[str] = (),
 ) -> ImportedText:
     """Write the rows of a file. Columns have the types of its first block; where a
-    later value has none, the column is read as text, and has the type of all values.
+    later value has none, the column is read and written as text, and the type is told
+    by the values of each block.
 
     Parameters
     ----------
@@ -242,62 +238,41 @@ def import_text(
         Where a row has too few or too many fields, or a value is not of a type that is
         known.
     """
+    n_rows = 0
+    odd: list[str] = []
     inferred = [column for column in columns if column not in known_types]
-    with text.problems():
+    unnamed = unnamed_first(text.names)
+    numbers = {column: Numbering() for column in inferred if column in unnamed}
+    types = {column: known_types.get(column, pa.null()) for column in columns}
+    texts = dict.fromkeys(as_text, pa.string())
+    with text.problems(), RowWriter(folder, name, text.path) as rows:
         try:
-            imported_text = _written(text, columns, known_types, folder, name, as_text)
-            types = imported_text.types
-            odd = [column for column in inferred if pa.types.is_binary(types[column])]
+            for batch in text.batches(columns, {**known_types, **texts}):
+                n_rows += batch.num_rows
+                rows.write(Batch(pa.Table.from_batches([batch])))
+                for column in inferred:
+                    values = batch.column(column)
+                    if column in numbers:
+                        numbers[column] += Numbering.of(values)
+                    if not pa.types.is_string(types[column]):
+                        kind = values.type
+                        if column in as_text:
+                            kind = _type_of(values, text.dialect.decimal_point)
+                        types[column] = widened(types[column], kind)
+            pieces = rows.finish()
         except pa.ArrowInvalid as error:
             odd = text.columns_of(error)
             if not odd or not {*odd} <= {*inferred} - {*as_text}:
                 raise
-        if odd:
-            more = [*as_text, *odd] if len(as_text) < MOST_APART else inferred
-            return import_text(text, columns, known_types, folder, name, more)
-        if not all(pa.types.is_string(types[column]) for column in as_text):
-            again = _written(text, columns, types, folder, name, ())
-            imported_text = imported_text.with_rows_of(again)
+    odd = odd or [column for column in inferred if pa.types.is_binary(types[column])]
+    if odd:
+        more = [*as_text, *odd] if len(as_text) < MOST_APART else inferred
+        return import_text(text, columns, known_types, folder, name, more)
     text.file.check(text.path)
-    return imported_text
-
-
-def _written(
-    text: CsvText,
-    columns: Sequence[str],
-    known_types: Types,
-    folder: TemporaryFolder,
-    name: str,
-    as_text: Sequence[str],
-) -> ImportedText:
-    """Write the rows of a file, some columns as text whose types are told by the values
-    of each block; parameters as of `import_text`.
-    """
-    n_rows = 0
-    unnamed = unnamed_first(text.names)
-    inferred = [column for column in columns if column not in known_types]
-    numbers = {column: Numbering() for column in inferred if column in unnamed}
-    types = {column: known_types.get(column, pa.null()) for column in columns}
-    asked = {**known_types, **dict.fromkeys(as_text, pa.string())}
-    with RowWriter(folder, name, text.path) as rows:
-        for batch in text.batches(columns, asked):
-            n_rows += batch.num_rows
-            rows.write(Batch(pa.Table.from_batches([batch])))
-            for column in inferred:
-                values = batch.column(column)
-                if column in numbers:
-                    numbers[column] += Numbering.of(values)
-                if not pa.types.is_string(types[column]):
-                    kind = values.type
-                    if column in as_text:
-                        kind = _type_of(values, text.dialect.decimal_point)
-                    types[column] = widened(types[column], kind)
-        file = rows.finish()
-    types = {
-        column: pa.int64() if kind == HEXADECIMAL and column in inferred else kind
-        for column, kind in types.items()
-    }
-    return ImportedText(n_rows, types, numbers, file, rows.pieces)
+    for column in inferred:
+        if types[column] == HEXADECIMAL:
+            types[column] = pa.int64()
+    return ImportedText(n_rows, types, {**types, **texts}, numbers, pieces)
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:

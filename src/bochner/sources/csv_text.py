@@ -49,7 +49,6 @@ class CsvText:
     Attributes
     ----------
     file : FileState
-    compression : str or None
     dialect : Dialect
         How the file is written.
     names : tuple of str
@@ -59,7 +58,6 @@ class CsvText:
     """
 
     file: FileState
-    compression: str | None = None
     dialect: Dialect = field(default_factory=Dialect)
     names: tuple[str, ...] = ()
     without: tuple[Row, ...] = ()
@@ -83,19 +81,18 @@ class CsvText:
         """Line of the file of one of all rows, which count from 0 below the names."""
         return self.line_of_index(row + self.begins_with_names)
 
-    def first_bytes(self, n: int) -> bytes:
-        """The first bytes of the file, without compression."""
-        with self.problems(), opened_bytes(self.file, self.compression) as stream:
-            return stream.read(n)
-
     def lines(self) -> Iterator[int]:
         """Yield the line of each row that is read, that of the names too; the first
         line is 1, and blank lines are no rows.
         """
-        left_out = {row.start for row in self.without}
-        for row in self.rows():
-            if row.start not in left_out and self.dialect.rewritten(row.text):
+        for row in self.table_rows():
+            if self.dialect.rewritten(row.text):
                 yield row.line
+
+    def table_rows(self) -> Iterator[Row]:
+        """Yield the rows that are not left out."""
+        left_out = {row.start for row in self.without}
+        return (row for row in self.rows() if row.start not in left_out)
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, from that of the names on."""
@@ -110,7 +107,7 @@ class CsvText:
 
     def opened_bytes(self) -> Any:
         """A stream of the bytes in UTF-8."""
-        stream = opened_bytes(self.file, self.compression)
+        stream = opened_bytes(self.path)
         if self.dialect.is_recoded:
             return stream_of(self.dialect.decoded(blocks(stream)))
         return stream
@@ -135,22 +132,22 @@ class CsvText:
                 return replace(self, dialect=dialect).surveyed()
         # Rows that repeat the names, but for those that are left out already
         left_out = {first.start, *(row.start for row in self.without)}
-        repeated = tuple(
+        repeated = [
             row
             for row in (self.rows() if file_survey.has_mark else ())
             if row.content == mark and row.start not in left_out
-        )
+        ]
         names_again = lines_in_words(
             [row.line for row in repeated],
             "repeats the column names, and is left out",
             "repeat the column names, and are left out",
         )
         # Rows below the table
-        below = tuple(
+        below = [
             row
             for row in self._rows_below(file_survey.size, file_survey.tail)
             if row.start not in left_out
-        )
+        ]
         sums = lines_in_words(
             [row.line for row in below],
             "is below the table, and is left out",
@@ -177,20 +174,18 @@ class CsvText:
             return b""
         return first.content
 
-    def _rows_below(self, size: int, tail: bytes) -> tuple[Row, ...]:
+    def _rows_below(self, size: int, tail: bytes) -> list[Row]:
         """The rows that are below the table, of a text with these last lines."""
         rows = list(rows_of(io.BytesIO(tail), self.separator))
         n = self.dialect.rows_below(rows)
         if not n:
-            return ()
+            return []
         # Their places in the file
         start = size - len(tail)
         with self.opened_bytes() as stream:
             above = sum(block.count(b"\n") for block in blocks(stream))
         above -= tail.count(b"\n")
-        return tuple(
-            Row(above + row.line, start + row.start, row.text) for row in rows[-n:]
-        )
+        return [Row(above + row.line, start + row.start, row.text) for row in rows[-n:]]
 
     def batches(
         self, columns: Sequence[str], types: Types, block_bytes: int | None = None
@@ -215,10 +210,16 @@ class CsvText:
                 name: kind for name, kind in types.items() if name in (columns or types)
             }
             try:
-                reader = csv.open_csv(
-                    self.opened(),
-                    **self._options(block, given_types, include_columns=columns),
+                options = csv_options(
+                    self.separator,
+                    self.dialect.decimal_point,
+                    block,
+                    given_types,
+                    None if self.begins_with_names else self.names,
+                    columns,
+                    self.dialect.missing,
                 )
+                reader = csv.open_csv(self.opened(), **options)
                 types = {column.name: column.type for column in reader.schema}
                 yield pa.RecordBatch.from_pylist([], reader.schema)
                 if len(given_types) < len(types) and self.file.size > block:
@@ -273,8 +274,7 @@ class CsvText:
 
     def _rewritten(self) -> Iterator[bytes]:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""
-        left_out = {row.start for row in self.without}
-        rows = (row.text for row in self.rows() if row.start not in left_out)
+        rows = (row.text for row in self.table_rows())
         rewritten_rows = filter(None, map(self.dialect.rewritten, rows))
         return iter(lambda: b"".join(islice(rewritten_rows, ROWS_AT_ONCE)), b"")
 
@@ -289,40 +289,26 @@ class CsvText:
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and self.compression:
-                raise damaged(self.file, self.compression, error) from error
             self.file.check(self.path)
+            if isinstance(error, OSError) and compression_of(self.path):
+                raise damaged(self.file, error) from error
             raise SourceError(f"{self.path}: {_problem(error, self)}") from error
-
-    def _options(self, block_bytes: int, types: Types, **more: Any) -> dict[str, Any]:
-        return csv_options(
-            self.separator,
-            self.dialect.decimal_point,
-            block_bytes,
-            types,
-            column_names=None if self.begins_with_names else self.names,
-            missing=self.dialect.missing,
-            **more,
-        )
 
 
 def whole_file(path: Path) -> CsvText:
     """All rows of a file, of which only the first lines are read; SourceError where it
     is no CSV.
     """
-    file = FileState.of(path)
-    compression = compression_of(path)
-    whole = CsvText(file, compression)
+    whole = CsvText(FileState.of(path))
     kind = kind_by_name(path)
     most = LONGEST_HEADER if kind == "arff" else FIRST_BYTES
-    head = whole.first_bytes(most)
+    with whole.problems(), opened_bytes(whole.path) as stream:
+        head = stream.read(most)
     is_whole = len(head) < most
     if (content := kind_by_content(head)) != "text":
-        what = (
-            f"this is {content} under {compression}; write it as CSV or Parquet"
-            if compression
-            else "not a CSV"
-        )
+        what = "not a CSV"
+        if compression := compression_of(path):
+            what = f"this is {content} under {compression}; write it as CSV or Parquet"
         raise SourceError(f"{path}: {what}")
     try:
         dialect = dialect_of(head, is_whole, kind)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -26,7 +26,14 @@ from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, is_a
 from bochner.sources.batches import as_batch, errors_at
 from bochner.sources.memory import frame_schema, values_beside
-from bochner.sources.schema import Columns, Layout, Selection, require, roomy
+from bochner.sources.schema import (
+    EVERYTHING,
+    Columns,
+    Layout,
+    Selection,
+    require,
+    roomy,
+)
 
 
 def is_collection(data: Any) -> bool:
@@ -180,9 +187,8 @@ def pieces(data: Any) -> Pieces:
     distributed = sys.modules.get("distributed")
     is_persisted = distributed is not None and bool(distributed.futures_of(data))
     partitions = data.to_delayed(optimize_graph=sizes is None or not is_persisted)
-    partitions = (
-        partitions if isinstance(partitions, list) else partitions.ravel().tolist()
-    )
+    if not isinstance(partitions, list):
+        partitions = partitions.ravel().tolist()
     row_counts = [np.nan] * len(partitions) if sizes is None else sizes[0]
     return Pieces(
         _with_needed_graphs(partitions),
@@ -200,6 +206,7 @@ def _with_needed_graphs(delayed: list[Any]) -> list[Any]:
     from dask.delayed import Delayed
     from dask.optimization import cull
 
+    # Many share one graph, which is made a dictionary once
     graphs = [one.dask for one in delayed]
     whole = {id(graph): dict(graph) for graph in graphs}
     needed_graphs = [
@@ -208,12 +215,8 @@ def _with_needed_graphs(delayed: list[Any]) -> list[Any]:
     ]
     needed = sum(map(len, needed_graphs))
     all_keys = len(set().union(*needed_graphs))
-    if needed <= SHARED * all_keys:
-        return [
-            Recipe(one.key, graph)
-            for one, graph in zip(delayed, needed_graphs, strict=True)
-        ]
-    if not active_engine().is_remote:
+    is_shared = needed > SHARED * all_keys
+    if is_shared and not active_engine().is_remote:
         warn(
             "Partitions share intermediate results, such as a mean of all rows, and "
             "each computes them again: "
@@ -221,10 +224,9 @@ def _with_needed_graphs(delayed: list[Any]) -> list[Any]:
             "values first, write the rows to "
             "files, or use a Client."
         )
-    return [
-        Delayed(one.key, graph)
-        for one, graph in zip(delayed, needed_graphs, strict=True)
-    ]
+    kind = Delayed if is_shared else Recipe
+    pairs = zip(delayed, needed_graphs, strict=True)
+    return [kind(one.key, graph) for one, graph in pairs]
 
 
 def blocks_of(X: Any) -> Iterator[Any]:
@@ -254,27 +256,22 @@ def counted(*collections: Pieces) -> list[list[int | None]]:
     """Rows of the partitions of each; those that are unknown are computed, all at
     once.
     """
-    unknown = [
-        [block for block, n in partition if n is None]
-        for partition in zip(
-            *(zip(*one, strict=True) for one in collections), strict=True
-        )
-    ]
-    engine = active_engine()
-    handles = [engine.submit(_lengths, *blocks) for blocks in unknown if blocks]
-    computed_lengths = iter(
-        engine.result(engine.submit(together, *handles)) if handles else ()
+    partitions = list(
+        zip(*(zip(*one, strict=True) for one in collections), strict=True)
     )
-    lengths = [
-        iter(next(computed_lengths)) if blocks else iter(()) for blocks in unknown
+    engine = active_engine()
+    handles = []
+    for partition in partitions:
+        unknown = [block for block, n in partition if n is None]
+        if unknown:
+            handles.append(engine.submit(_lengths, *unknown))
+    computed = engine.result(engine.submit(together, *handles)) if handles else ()
+    lengths = chain.from_iterable(computed)
+    counts = [
+        [next(lengths) if n is None else n for _, n in partition]
+        for partition in partitions
     ]
-    return [
-        [
-            next(partition_lengths) if n is None else n
-            for n, partition_lengths in zip(one.rows, lengths, strict=True)
-        ]
-        for one in collections
-    ]
+    return [list(column) for column in zip(*counts, strict=True)]
 
 
 def layout_of(X: Any, rows: Pieces) -> Layout:
@@ -318,11 +315,9 @@ def _of_first(rows: Pieces) -> Layout:
 def _described(block: Any) -> Layout | None:
     """What a partition is like; None where it has no rows."""
     (X,) = values_of(block)
-    return (
-        Layout.of(Batch(as_batch(X, "the first partition with rows").X))
-        if _n_rows(X)
-        else None
-    )
+    if not _n_rows(X):
+        return None
+    return Layout.of(Batch(as_batch(X, "the first partition with rows").X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,17 +377,15 @@ class CollectionPart:
 def _what(layout: Layout) -> str:
     if isinstance(layout.schema, pa.Schema):
         return "a data frame"
-    return (
-        f"{'a sparse matrix' if layout.sparse else 'an array'} of "
-        f"{layout.schema:,} columns"
-    )
+    what = "a sparse matrix" if layout.sparse else "an array"
+    return f"{what} of {layout.schema:,} columns"
 
 
 def open_collection(
     X: Any,
     y: Any = None,
     weight: Any = None,
-    selection: Selection | None = None,
+    selection: Selection = EVERYTHING,
     schema: pa.Schema | None = None,
     counts_rows: bool = True,
 ) -> TableSource:
@@ -420,27 +413,30 @@ def open_collection(
     SourceError
         Where y or the weights have other partitions than X, or X has no columns.
     """
-    if is_collection(X) and X.ndim != 2:
-        raise SourceError(
-            f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give "
-            "rows and columns"
-        )
     kind = kind_of(X)
     frame = is_frame_of_dask(X)
-    if is_collection(X) and X.shape[1] == 0:
-        raise SourceError(f"the {kind} has no columns; give at least one")
+    if is_collection(X):
+        if X.ndim != 2:
+            raise SourceError(
+                f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give "
+                "rows and columns"
+            )
+        if X.shape[1] == 0:
+            raise SourceError(f"the {kind} has no columns; give at least one")
     if frame:
-        X, selection, schema = _narrowed(X, selection or Selection(), schema)
+        X, selection, schema = _narrowed(X, selection, schema)
     rows = pieces(X)
+    given = {"y": y, "sample_weight": weight}
     apart: dict[str, Pieces] = {}
-    for name, values in (("y", y), ("sample_weight", weight)):
+    for name, values in given.items():
         if is_collection(values) or is_delayed(values):
-            apart[name] = value_pieces = pieces(values)
-            if len(value_pieces.blocks) != len(rows.blocks):
+            apart[name] = pieces(values)
+            n_parts = len(apart[name].blocks)
+            if n_parts != len(rows.blocks):
                 raise SourceError(
-                    f"{name} has {len(value_pieces.blocks)} partitions, but X has "
-                    f"{len(rows.blocks)}; partition it like X, with "
-                    f"{name}.repartition or {name}.rechunk(X.chunks[0])"
+                    f"{name} has {n_parts} partitions, but X has {len(rows.blocks)}; "
+                    f"partition it like X, with {name}.repartition or "
+                    f"{name}.rechunk(X.chunks[0])"
                 )
     counts = rows.rows
     if counts_rows:
@@ -458,26 +454,24 @@ def open_collection(
     # Targets and weights of each partition, which may be in memory
     beside: list[list[Any]] = []
     edges = list(accumulate((n or 0 for n in counts), initial=0))
-    for name, values in (("y", y), ("sample_weight", weight)):
+    for name, values in given.items():
         if name in apart:
             beside.append(apart[name].blocks)
-        else:
-            held = values_beside(series_as_array(values), edges[-1], name)
-            beside.append(
-                [None if held is None else held[a:b] for a, b in pairwise(edges)]
-            )
+            continue
+        held = values_beside(series_as_array(values), edges[-1], name)
+        beside.append([held if held is None else held[a:b] for a, b in pairwise(edges)])
     layout = layout_of(X, Pieces(rows.blocks, counts))
     layout = layout._replace(with_y=y is not None, with_weight=weight is not None)
     columns = Columns.of(layout, selection, schema)
     row_counts = counts if columns.selection.where is None else [None] * len(counts)
-    targets, weights = beside
+    partitions = zip(rows.blocks, *beside, row_counts, strict=True)
     parts = tuple(
-        CollectionPart(k, kind, block, targets[k], weights[k], row_counts[k], columns)
-        for k, block in enumerate(rows.blocks)
+        CollectionPart(k, kind, X, y, weight, n, columns)
+        for k, (X, y, weight, n) in enumerate(partitions)
     )
     return TableSource(
         parts,
-        columns.kept_columns(),
+        columns.kept(),
         f"a {kind} of {len(parts):,} partitions",
         sparse=layout.sparse,
     )
@@ -487,12 +481,8 @@ def series_as_array(values: Any) -> Any:
     """Targets or weights of a series or a data frame as an array, whatever its types;
     others as they are.
     """
-    series_or_frame = nw.from_native(values, pass_through=True, allow_series=True)
-    return (
-        series_or_frame.to_numpy()
-        if isinstance(series_or_frame, nw.DataFrame | nw.Series)
-        else values
-    )
+    column = nw.from_native(values, pass_through=True, allow_series=True)
+    return column.to_numpy() if isinstance(column, nw.DataFrame | nw.Series) else values
 
 
 def _narrowed(
@@ -503,15 +493,12 @@ def _narrowed(
     """
     labels = {str(label): label for label in X.columns}
     require(labels, pa.schema(schema or ()).names, "schema: ")
-    Selection().schema(
+    EVERYTHING.schema(
         pa.schema([(str(label), pa.null()) for label in X.columns])
     )  # refuses names that repeat
     needed = selection.needed(frame_schema(X._meta)).names
     if list(labels) != needed:
         X = X[[labels[name] for name in needed]]
-    asked = (
-        None
-        if schema is None
-        else pa.schema([field for field in schema if field.name in needed])
-    )
-    return X, selection.among(needed), asked
+    if schema is not None:
+        schema = pa.schema([field for field in schema if field.name in needed])
+    return X, selection.among(needed), schema

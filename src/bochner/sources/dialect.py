@@ -29,10 +29,8 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 WINDOWS = "cp1252"  # what text is that is not UTF-8, most of the time
 # What to say of encodings other than UTF-8
 ENCODINGS = {
-    WINDOWS: (
-        f"The text{PLACE} is not UTF-8, and is read as that of Windows (cp1252).",
-    ),
-    "utf-16": (f"The text{PLACE} is UTF-16, and is read as such.",),
+    WINDOWS: f"The text{PLACE} is not UTF-8, and is read as that of Windows (cp1252).",
+    "utf-16": f"The text{PLACE} is UTF-16, and is read as such.",
 }
 WORD = re.compile(r'"(?:[^"]|"")*"|[^ ]+')
 BYTES_OF_WORD = re.compile(rb'"(?:[^"]|"")*"|[^ \r\n]+')
@@ -153,8 +151,7 @@ class Dialect:
         """How many of the last rows of a file are none of the table."""
         if not self.first_is_number:
             return 0
-        last = rows[-MOST_SUMS - 1 :]
-        lines = [Line(row, fields_of(row.content, self.separator)) for row in last]
+        lines = lines_of(rows[-MOST_SUMS - 1 :], self.separator)
         return sums_below(lines, self.width)
 
     def with_encoding_of(self, text: bytes) -> Dialect:
@@ -162,8 +159,7 @@ class Dialect:
         characters than those of ASCII.
         """
         encoding = encoding_of(text, is_whole=False)
-        remarks = ENCODINGS.get(encoding, ())
-        return replace(self, encoding=encoding).saying(*remarks)
+        return replace(self, encoding=encoding).saying(ENCODINGS.get(encoding, ""))
 
     def saying(self, *remarks: str) -> Dialect:
         """Copy the dialect, with more remarks; empty ones are left out."""
@@ -185,6 +181,11 @@ class Line(NamedTuple):
     def field(self, k: int) -> str:
         """A field without blanks around it; empty where the row is too short."""
         return self.fields[k].strip() if k < len(self.fields) else ""
+
+
+def lines_of(rows: Iterable[Row], separator: str) -> list[Line]:
+    """Rows with their fields."""
+    return [Line(row, fields_of(row.content, separator)) for row in rows]
 
 
 class Form(NamedTuple):
@@ -209,7 +210,7 @@ class Form(NamedTuple):
     def of(cls, head: bytes, separator: str) -> Form:
         """That of the first rows of a text."""
         rows = islice(rows_of(io.BytesIO(head), separator), FIRST_ROWS)
-        lines = [Line(row, fields_of(row.content, separator)) for row in rows]
+        lines = lines_of(rows, separator)
         counts = Counter(len(line.fields) for line in lines)
         width = max(counts, key=lambda n: (counts[n], n), default=0)
         return cls(separator, lines, width, counts[width] / max(len(lines), 1))
@@ -270,7 +271,7 @@ def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
         Where an ARFF file has no header, or sparse rows.
     """
     encoding = encoding_of(head, is_whole)
-    dialect = Dialect(encoding=encoding, remarks=ENCODINGS.get(encoding, ()))
+    dialect = Dialect(encoding=encoding).saying(ENCODINGS.get(encoding, ""))
     if encoding != "utf-8":
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
         head = decoder.decode(head).encode()
@@ -373,56 +374,69 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
         "is above the column names, and is left out",
         "are above the column names, and are left out",
     )
-    dialect = dialect.saying(above)
+    remarks = [above]
     first, *below = table[top:]
     if top or skipped:
         begin = first.row.start
         dialect = replace(dialect, begin=begin, lines_above=first.row.line - 1)
     # The names
+    place = f"Line {first.row.line}{PLACE}"
     width = max(first.filled, used)
+    rows = below
     if _looks_like_data(first, below, used):
-        names = tuple(f"x{k}" for k in range(1, used + 1))
-        remark = f"Line {first.row.line}{PLACE} looks like data: names x1, x2, ... are "
-        dialect = replace(dialect, has_names=False, names=names)
-        dialect = dialect.saying(f"{remark}used.")
         rows = table[top:]
-    elif below and _is_second_head(first, below[0], below[1:]):
-        second = below[0].row
-        dialect = replace(dialect, without=(second,))
-        dialect = dialect.saying(
-            lines_in_words(
-                [second.line], "has names or units once more, and is left out"
-            )
-        )
-        rows = below[1:]
+        names = tuple(f"x{k}" for k in range(1, used + 1))
+        dialect = replace(dialect, has_names=False, names=names)
+        remarks.append(f"{place} looks like data: names x1, x2, ... are used.")
     else:
-        rows = below
-    if dialect.has_names:
+        without = []
+        if below and _is_second_head(first, below[0], below[1:]):
+            rows = below[1:]
+            without = [below[0].row]
+            again = "has names or units once more, and is left out"
+            remarks.append(lines_in_words([without[0].line], again))
         # No row is lost without a word
         typed = [field.strip() for field in first.fields if kind_of(field.strip())]
         if 2 * len(typed) > len(first.fields) and not _are_usual_names(typed):
-            line = f"Line {first.row.line}{PLACE}"
-            remark = "is taken for the column names, though they look like values."
-            dialect = dialect.saying(f"{line} {remark}")
-        if not top and _are_beside_row_names(first, below, used):
-            line = f"Line {first.row.line}{PLACE}"
-            remark = (
-                "names all columns but the first: names of rows, which are left out."
-            )
-            dialect = dialect.saying(f"{line} {remark}")
-            first = first._replace(fields=["", *first.fields])
-            dialect = replace(
-                dialect,
-                names=tuple(first.fields),
-                without=(first.row, *dialect.without),
-                has_row_names=True,
-            )
-        dialect = _with_distinct_names(dialect, first, width)
-    kinds = _kinds(rows, 1)
-    dialect = replace(dialect, width=width, first_is_number=kinds[0] in KINDS)
-    if _have_decimal_commas(rows, used, dialect.separator):
-        dialect = replace(dialect, decimal_point=",")
-    return _without_ends(dialect, [first, *rows])
+            look = "is taken for the column names, though they look like values."
+            remarks.append(f"{place} {look}")
+        given = first.fields
+        has_row_names = not top and _are_beside_row_names(first, below, used)
+        if has_row_names:
+            given = ["", *given]
+            what = "names all columns but the first: names of rows, which are left out."
+            remarks.append(f"{place} {what}")
+        given = given[:width]
+        distinct = _distinct_names(given)
+        pairs = zip(distinct, given, strict=True)
+        renamed = {new: name for new, name in pairs if new != name}
+        if renamed:
+            are = "are" if len(renamed) > 1 else "is"
+            again = f"repeat, and the later {listed(renamed.values())} {are} read as"
+            remarks.append(f"Column names{PLACE} {again} {listed(renamed)}.")
+        if has_row_names or renamed:
+            without = [first.row, *without]
+            dialect = replace(dialect, names=tuple(distinct))
+        dialect = replace(dialect, without=tuple(without), has_row_names=has_row_names)
+    # Separators at the ends of lines, where no column has a name or a value
+    lengths = [len(line.fields) for line in [first, *rows]]
+    has_ends = width and min(lengths) >= width and max(lengths) > width
+    if has_ends and all(line.filled <= width for line in [first, *rows]):
+        n = max(lengths) - width
+        what = f"{n} columns" if n > 1 else "1 column"
+        are = "are" if n > 1 else "is"
+        dialect = replace(dialect, form="ends")
+        remarks.append(
+            f"{what}{PLACE} at the end of the lines without a name and without values "
+            f"{are} left out."
+        )
+    commas = _have_decimal_commas(rows, used, dialect.separator)
+    return replace(
+        dialect,
+        width=width,
+        first_is_number=_kinds(rows, 1)[0] in KINDS,
+        decimal_point="," if commas else ".",
+    ).saying(*remarks)
 
 
 def _are_beside_row_names(first: Line, below: Sequence[Line], width: int) -> bool:
@@ -571,53 +585,21 @@ def _is_second_head(names: Line, second: Line, below: Sequence[Line]) -> bool:
     return several and len(others) <= FEW_OTHERS * len(typed)
 
 
-def _with_distinct_names(dialect: Dialect, first: Line, width: int) -> Dialect:
-    """The dialect with numbers behind names that come again, as pandas has them."""
-    names = first.fields[:width]
-    distinct_names = list[str]()
-    again = list[str]()
-    renamed = list[str]()
-    taken = set(names)
+def _distinct_names(names: Sequence[str]) -> list[str]:
+    """Names with numbers behind those that come again, as pandas has them."""
+    distinct = list[str]()
     seen = set[str]()
+    taken = set(names)
     numbers = {name: count(1) for name in taken}
     for name in names:
-        if not name or name not in seen:
-            seen.add(name)
-            distinct_names.append(name)
-            continue
-        numbered = (f"{name}.{k}" for k in numbers[name])
-        new = next(one for one in numbered if one not in taken)
-        taken.add(new)
-        distinct_names.append(new)
-        again.append(name)
-        renamed.append(new)
-    if not renamed:
-        return dialect
-    without = (first.row, *dialect.without)
-    dialect = replace(dialect, names=tuple(distinct_names), without=without)
-    are = "are" if len(renamed) > 1 else "is"
-    return dialect.saying(
-        f"Column names{PLACE} repeat, and the later {listed(again)} {are} read as "
-        f"{listed(renamed)}."
-    )
-
-
-def _without_ends(dialect: Dialect, rows: Sequence[Line]) -> Dialect:
-    """The dialect that leaves out separators at the ends of lines where no column has
-    a name or a value.
-    """
-    width = dialect.width
-    lengths = [len(line.fields) for line in rows]
-    has_ends = min(lengths) >= width and max(lengths) > width
-    if not width or not has_ends or any(line.filled > width for line in rows):
-        return dialect
-    n = max(lengths) - width
-    what = f"{n} columns" if n > 1 else "1 column"
-    are = "are" if n > 1 else "is"
-    return replace(dialect, form="ends").saying(
-        f"{what}{PLACE} at the end of the lines without a name and without values "
-        f"{are} left out."
-    )
+        new = name
+        if name and name in seen:
+            numbered = (f"{name}.{k}" for k in numbers[name])
+            new = next(one for one in numbered if one not in taken)
+            taken.add(new)
+        seen.add(name)
+        distinct.append(new)
+    return distinct
 
 
 def sums_below(lines: Sequence[Line], width: int) -> int:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from bochner.arrays import Mask
 from bochner.data.hashes import row_hashes, uniform
 from bochner.sources.base import READ_BYTES, Batch, Part, TableSource
 from bochner.sources.paths import FileState
@@ -39,7 +39,7 @@ class HashSplit:
     target: str | None = None
     group: str | None = None
 
-    def rows(self, batch: Batch) -> NDArray[np.bool_]:
+    def rows(self, batch: Batch) -> Mask:
         """Which rows of a batch are kept, shape (b,)."""
         is_kept = np.ones(batch.X.shape[0], bool)
         X = batch.X
@@ -85,13 +85,8 @@ class FilteredPart:
 
 def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:
     """The rows of a table that a rule keeps, as a table that is read part by part."""
-    expected = (
-        None
-        if source.n_rows is None
-        else round(source.n_rows * (min(rule.high, 1.0) - max(rule.low, 0.0)))
-    )
-    return replace(
-        source,
-        parts=tuple(FilteredPart(part, rule) for part in source.parts),
-        expected=expected,
-    )
+    expected = source.n_rows
+    if expected is not None:
+        expected = round(expected * (min(rule.high, 1.0) - max(rule.low, 0.0)))
+    parts = tuple(FilteredPart(part, rule) for part in source.parts)
+    return replace(source, parts=parts, expected=expected)

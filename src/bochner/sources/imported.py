@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from bochner.engines.progress import Advance, no_advance, progress
 from bochner.sources.base import READ_BYTES, Batch, SourceError
 from bochner.sources.paths import FileState, arrow_file, reason
 from bochner.sources.rows import MOST_PIECES, joined
-from bochner.sources.schema import Selection, fitted, roomy
+from bochner.sources.schema import EVERYTHING, Selection, fitted, roomy
 
 try:
     import fcntl
@@ -49,7 +49,7 @@ class TemporaryFolder:
     ----------
     path : str
     advance : callable
-        Is told the number of rows that have been written.
+        Is told the number of rows each time that some are written.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class TemporaryFolder:
         Where no folder can be made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, advance: Advance = no_advance) -> None:
         try:
             _remove_abandoned()
             self.path = tempfile.mkdtemp(prefix=PREFIX)
@@ -66,7 +66,7 @@ class TemporaryFolder:
                 f"no temporary folder can be made for the rows ({reason(error)}); set "
                 "TMPDIR to a folder that can be written to"
             ) from error
-        self.advance: Advance = no_advance
+        self.advance = advance
         lock = _locked(self.path)
         self.remove = weakref.finalize(self, _removed, self.path, lock, os.getpid())
 
@@ -76,37 +76,20 @@ class TemporaryFolder:
     def __deepcopy__(self, memo: Any) -> TemporaryFolder:
         return self
 
-    def tell(self, advance: Advance) -> None:
-        """Call a function with the number of rows, each time that some are written."""
-        self.advance = advance
-
-    def require_room(self, n_bytes: int, n_written: int) -> None:
-        """Raise SourceError where `n_bytes` bytes more do not fit the disk."""
-        free = shutil.disk_usage(self.path).free
-        if free < n_bytes + min(SPARE_BYTES, n_written):
-            raise SourceError(
-                f"{self.path}: the rows do not fit the disk, of which "
-                f"{free / 1e9:.2f} GB are free after {n_written / 1e9:.2f} GB of rows; "
-                f"{CURE}"
-            )
-
 
 @contextmanager
 def importing(n_bytes: int | None = None) -> Iterator[TemporaryFolder]:
     """A folder for the rows of a source of `n_bytes` bytes, which is removed where an
     error ends the work on it; with progress where they are many, or unknown.
     """
-    folder = TemporaryFolder()
-    try:
-        is_long = n_bytes is None or n_bytes > LONG_BYTES
-        with progress("Reading rows", None, is_long) as advance:
-            folder.tell(advance)
+    is_long = n_bytes is None or n_bytes > LONG_BYTES
+    with progress("Reading rows", None, is_long) as advance:
+        folder = TemporaryFolder(advance)
+        try:
             yield folder
-    except BaseException:
-        folder.remove()
-        raise
-    finally:
-        folder.tell(no_advance)
+        except BaseException:
+            folder.remove()
+            raise
 
 
 def _locked(folder: str) -> int | None:
@@ -151,21 +134,15 @@ def _remove_abandoned() -> None:
                 os.close(lock)
 
 
-class Text(Protocol):
-    """Text that has rows on its lines."""
-
-    def line_of_row(self, row: int) -> int:
-        """Line of a row, which count from 0."""
-
-
 class Piece(NamedTuple):
-    """Rows that are read together: their number, the rows before them, and the first
-    byte in the file.
+    """Rows that are read together: their temporary file and first byte in it, their
+    number, and the rows before them.
     """
 
+    file: FileState
+    offset: int
     n_rows: int
     above: int
-    offset: int
 
 
 @dataclass(frozen=True)
@@ -174,8 +151,6 @@ class ImportedPart:
 
     Attributes
     ----------
-    file : FileState
-        The temporary file.
     piece : Piece
     place : str
         What the rows come from, for messages.
@@ -185,7 +160,7 @@ class ImportedPart:
         Of tables.
     origin : FileState or None
         The file that the rows come from.
-    text : Text or None
+    text : CsvText or None
         What it has on its lines.
     first_index : int
         Number of the first column of sparse rows.
@@ -193,20 +168,24 @@ class ImportedPart:
         Which lives as long as its parts; in another process its path.
     """
 
-    file: FileState
     piece: Piece
     place: str
     schema: pa.Schema | int
-    selection: Selection = field(default_factory=Selection)
+    selection: Selection = EVERYTHING
     origin: FileState | None = None
-    text: Text | None = None
+    text: Any = None
     first_index: int = 0
     folder: Any = field(default=None, compare=False, repr=False)
 
     @property
+    def file(self) -> FileState:
+        """The temporary file."""
+        return self.piece.file
+
+    @property
     def name(self) -> str:
         """What the rows come from, and their numbers."""
-        n_rows, above, _ = self.piece
+        _, _, n_rows, above = self.piece
         return f"{self.place}, rows {above + 1:,} to {above + n_rows:,}"
 
     @property
@@ -223,10 +202,10 @@ class ImportedPart:
 
     def line(self, row: int) -> int:
         """Line of the text of one of the rows that are read, which count from 0."""
-        assert self.text is not None
         assert isinstance(self.schema, pa.Schema)
         row_numbers = self.selection.rows(fitted(self._table(), self.schema))
-        return self.text.line_of_row(self.piece.above + int(row_numbers[row]))
+        line: int = self.text.line_of_row(self.piece.above + int(row_numbers[row]))
+        return line
 
     def _batch(self) -> Batch:
         table = self._table()
@@ -291,7 +270,7 @@ class RowWriter:
         self._waiting: list[Batch] = []
         self._size = 0
         self._above = 0
-        self.pieces: list[Piece] = []
+        self._pieces: list[tuple[int, int, int]] = []
 
     def __enter__(self) -> RowWriter:
         self._file = arrow_file(self._path, "wb")
@@ -310,9 +289,7 @@ class RowWriter:
             Where the disk is full, or the rows have values that no file holds.
         """
         self._folder.advance(batch.X.shape[0])
-        if isinstance(batch.X, pa.Table) and any(
-            map(pa.types.is_dictionary, batch.X.schema.types)
-        ):
+        if isinstance(batch.X, pa.Table):
             batch = batch._replace(X=batch.X.cast(roomy(batch.X.schema)))
         for few in batch.split(PART_BYTES):
             self._waiting.append(few)
@@ -322,12 +299,13 @@ class RowWriter:
             elif len(self._waiting) > MOST_PIECES:
                 self._waiting = [joined(self._waiting, copied=True)]
 
-    def finish(self) -> FileState:
-        """Write the rest; the file that holds all rows."""
+    def finish(self) -> list[Piece]:
+        """Write the rest; the pieces that hold all rows."""
         if self._waiting:
             self._flush()
         self._file.close()
-        return FileState.of(self._path)
+        file = FileState.of(self._path)
+        return [Piece(file, *numbers) for numbers in self._pieces]
 
     def _flush(self) -> None:
         try:
@@ -341,7 +319,13 @@ class RowWriter:
             ) from error
         try:
             offset = self._file.tell()
-            self._folder.require_room(table.nbytes, offset)
+            free = shutil.disk_usage(self._folder.path).free
+            if free < table.nbytes + min(SPARE_BYTES, offset):
+                raise SourceError(
+                    f"{self._folder.path}: the rows do not fit the disk, of which "
+                    f"{free / 1e9:.2f} GB are free after {offset / 1e9:.2f} GB of rows;"
+                    f" {CURE}"
+                )
             options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
             with pa.ipc.new_stream(self._file, table.schema, options=options) as out:
                 out.write_table(table)
@@ -349,7 +333,7 @@ class RowWriter:
             raise SourceError(
                 f"{self._path}: cannot be written ({reason(error)}); {CURE}"
             ) from error
-        self.pieces.append(Piece(len(table), self._above, offset))
+        self._pieces.append((offset, len(table), self._above))
         self._above += len(table)
         self._waiting = []
         self._size = 0

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from bochner.data.file_kinds import compression_of
 from bochner.data.table_input import require_width
 from bochner.engines.local import in_threads
 from bochner.sources.base import Batch, SourceError, TableSource
@@ -58,8 +58,8 @@ def open_libsvm(
                     if batch.X.nnz:
                         least = min(least, int(batch.X.indices.min()))
                         greatest = max(greatest, int(batch.X.indices.max()))
-                files.append((origin, rows.finish(), rows.pieces))
-        if not any(pieces for _, _, pieces in files):
+                files.append((origin, rows.finish()))
+        if not any(pieces for _, pieces in files):
             raise SourceError(f"{paths[0]}: the file has no rows")
         first_index = min(1, least)
         width = max(1, greatest + 1 - first_index)
@@ -71,7 +71,6 @@ def open_libsvm(
     width = n_features or width
     parts = tuple(
         ImportedPart(
-            file,
             piece,
             origin.path,
             width,
@@ -79,7 +78,7 @@ def open_libsvm(
             first_index=first_index,
             folder=folder,
         )
-        for origin, file, pieces in files
+        for origin, pieces in files
         for piece in pieces
     )
     return TableSource(parts, width, what, sparse=True)
@@ -94,13 +93,9 @@ def libsvm_batches(file: FileState) -> Iterator[Batch]:
     SourceError
         Where a line is not valid, or the file changes or is damaged.
     """
-    waiting: list[Lines] = []
-    for lines in _lines(file):
-        waiting.append(lines)
-        if len(waiting) == CHUNKS_AT_ONCE:
-            yield from in_threads(_parsed, waiting)
-            waiting = []
-    yield from in_threads(_parsed, waiting)
+    lines = _lines(file)
+    for chunks in iter(lambda: list(islice(lines, CHUNKS_AT_ONCE)), []):
+        yield from in_threads(_parsed, chunks)
     file.check(file.path)
 
 
@@ -114,18 +109,17 @@ class Lines(NamedTuple):
 
 def _lines(file: FileState) -> Iterator[Lines]:
     """Yield whole lines of a file, about a chunk of them at a time."""
-    compression = compression_of(file.path)
     above = 0
     rest = b""
     try:
-        with opened_bytes(file, compression) as stream:
+        with opened_bytes(file.path) as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 text, mark, rest = (rest + chunk).rpartition(b"\n")
                 if mark:
                     yield Lines(file.path, above, text + mark)
                     above += text.count(b"\n") + 1
     except OSError as error:
-        raise damaged(file, compression, error) from error
+        raise damaged(file, error) from error
     if rest:
         yield Lines(file.path, above, rest)
 

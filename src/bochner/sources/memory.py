@@ -24,7 +24,7 @@ from bochner.sources.base import (
     require_file,
 )
 from bochner.sources.paths import reason
-from bochner.sources.schema import Columns, Layout, Selection
+from bochner.sources.schema import EVERYTHING, Columns, Layout, Selection
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class MappedArray:
     ----------
     path : str
     offset : int
-        Bytes before its first element.
+        Bytes of the file before its first element.
     dtype : numpy.dtype
     shape : tuple of int
     strides : tuple of int
@@ -75,30 +75,8 @@ class MappedArray:
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
         require_file(self.path)
-        reach = sum(
-            (size - 1) * stride
-            for size, stride in zip(self.shape, self.strides, strict=True)
-        )
-        raw = np.memmap(
-            self.path, np.uint8, "r", self.offset, (reach + self.dtype.itemsize,)
-        )
-        return np.ndarray(self.shape, self.dtype, raw, 0, self.strides)
-
-
-def arrow_bytes(table: pa.Table) -> bytes:
-    """The rows of a table as an Arrow stream, and not the whole buffers that they
-    are cut of.
-    """
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return sink.getvalue().to_pybytes()
-
-
-def table_of_bytes(data: Any) -> pa.Table:
-    """The table of an Arrow stream."""
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()
+        raw = np.memmap(self.path, np.uint8, "r")
+        return np.ndarray(self.shape, self.dtype, raw, self.offset, self.strides)
 
 
 def frame_schema(frame: Any) -> pa.Schema:
@@ -233,22 +211,27 @@ class ArrayPart:
     def __reduce__(self) -> tuple[Any, tuple]:
         sent = []
         for value in self.rows:
-            # An array of a file as its place, an Arrow table as bytes
             if isinstance(value, np.ndarray):
+                # An array of a file goes as its place
                 value = MappedArray.of(value) or value
-            sent.append(arrow_bytes(value) if isinstance(value, pa.Table) else value)
+            elif isinstance(value, pa.Table):
+                # As a stream, not with the whole buffers that the rows are cut of
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, value.schema) as writer:
+                    writer.write_table(value.combine_chunks())
+                value = sink.getvalue().to_pybytes()
+            sent.append(value)
         return _received, (tuple(sent), self.first, self.schema, self.columns)
 
 
 def _received(rows: tuple[Any, ...], *others: Any) -> ArrayPart:
-    opened = [
-        value.opened()
-        if isinstance(value, MappedArray)
-        else table_of_bytes(value)
-        if isinstance(value, bytes)
-        else value
-        for value in rows
-    ]
+    opened = []
+    for value in rows:
+        if isinstance(value, MappedArray):
+            value = value.opened()
+        elif isinstance(value, bytes):
+            value = pa.ipc.open_stream(value).read_all()
+        opened.append(value)
     return ArrayPart(Batch(*opened), *others)
 
 
@@ -256,7 +239,7 @@ def of_arrays(
     X: Any,
     y: Any = None,
     weight: Any = None,
-    selection: Selection | None = None,
+    selection: Selection = EVERYTHING,
     schema: pa.Schema | None = None,
 ) -> TableSource:
     """Open what is in memory, or mapped from a file, as a source; nothing is copied.
@@ -290,17 +273,14 @@ def of_arrays(
             "and columns"
         )
     n, width = X.shape
-    y, weight = (
-        values_beside(values, n, name)
-        for values, name in ((y, "y"), (weight, "sample_weight"))
-    )
+    y = values_beside(y, n, "y")
+    weight = values_beside(weight, n, "sample_weight")
     frame = None
-    what = "a sparse matrix" if sp.issparse(X) else "an array of "
     if is_frame(X):
         frame = frame_schema(X)
         what = f"a data frame of {type(X).__module__.partition('.')[0]}"
-    elif not sp.issparse(X):
-        what += str(X.dtype)
+    else:
+        what = "a sparse matrix" if sp.issparse(X) else f"an array of {X.dtype}"
     layout = Layout(
         width if frame is None else frame,
         sp.issparse(X),
@@ -308,19 +288,17 @@ def of_arrays(
         weight is not None,
     )
     columns = Columns.of(layout, selection, schema)
-    types = columns.types
-    read = (
-        pa.schema([frame.field(name) for name in types.names])
-        if frame and isinstance(types, pa.Schema)
-        else None
-    )
+    needed = columns.layout.schema
+    read = None
+    if frame is not None and isinstance(needed, pa.Schema):
+        read = pa.schema([frame.field(name) for name in needed.names])
     rows = Batch(X, y, weight)
     step = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1)
     parts = [
         ArrayPart(rows.take(slice(start, start + step)), start, read, columns)
         for start in range(0, n, step)
     ]
-    return TableSource(tuple(parts), columns.kept_columns(), what, sparse=layout.sparse)
+    return TableSource(tuple(parts), columns.kept(), what, sparse=layout.sparse)
 
 
 def values_beside(values: Any, n: int, name: str) -> Any:

@@ -31,14 +31,7 @@ from bochner.sources.memory import of_arrays
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.schema import Selection, takes_all
 
-KINDS = {
-    "parquet": "Parquet",
-    "arrow": "Arrow",
-    "csv": "CSV",
-    "tsv": "TSV",
-    "arff": "ARFF",
-    "libsvm": "LIBSVM",
-}
+TITLES = {"parquet": "Parquet", "arrow": "Arrow"}  # of kinds that are no acronyms
 NO_NUMBER = (
     "schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema"
 )
@@ -188,14 +181,12 @@ def _opened(
         data = pa.Table.from_batches([data])
     if is_streamed(data):
         return open_batches(data, selection, schema)
-    if not (
-        _in_memory(data) or hasattr(data, "__array__") or isinstance(data, list | tuple)
-    ):
-        what = (
-            "give a path, an array, a data frame, or a callable that returns an "
-            "iterator of batches"
+    are_rows = hasattr(data, "__array__") or isinstance(data, list | tuple)
+    if not are_rows and not _in_memory(data):
+        raise TypeError(
+            f"a {type(data).__name__} cannot be opened as a table; give a path, an "
+            "array, a data frame, or a callable that returns an iterator of batches."
         )
-        raise TypeError(f"a {type(data).__name__} cannot be opened as a table; {what}.")
     return of_arrays(data, selection=selection, schema=schema)
 
 
@@ -203,15 +194,13 @@ def _open_files(
     paths: list[Path], selection: Selection, schema: pa.Schema | int | None
 ) -> TableSource:
     kind = _kind(paths[0], schema)
-    what = f"{len(paths):,} {KINDS[kind]} file{'s' * (len(paths) > 1)}"
+    title = TITLES.get(kind, kind.upper())
+    what = f"{len(paths):,} {title} file{'s' * (len(paths) > 1)}"
     if kind == "libsvm":
         if not takes_all(selection) or isinstance(schema, pa.Schema):
-            cure = (
-                "leave out columns=, exclude= and where=; schema= may be the "
-                "number of columns"
-            )
             raise SourceError(
-                f"{paths[0]}: the columns of LIBSVM files have no names; {cure}"
+                f"{paths[0]}: the columns of LIBSVM files have no names; leave out "
+                "columns=, exclude= and where=; schema= may be the number of columns"
             )
         return open_libsvm(paths, schema, what)
     if isinstance(schema, int):
@@ -241,9 +230,9 @@ def _kind(path: Path, schema: pa.Schema | int | None) -> str:
 
 
 def _names(names: Any) -> tuple[str, ...] | None:
-    return (
-        (names,) if isinstance(names, str) else None if names is None else tuple(names)
-    )
+    if names is None:
+        return None
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _are_paths(data: Sequence[Any]) -> bool:

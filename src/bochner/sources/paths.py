@@ -106,12 +106,9 @@ def reason(error: BaseException) -> str:
 
 
 def _unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
-    absent = isinstance(error, FileNotFoundError)
-    cure = (
-        "check the folder and the spelling"
-        if absent
-        else "give a file that can be read"
-    )
+    cure = "give a file that can be read"
+    if isinstance(error, FileNotFoundError):
+        cure = "check the folder and the spelling"
     return SourceError(f"{path}: {reason(error)}; {cure}")
 
 
@@ -238,12 +235,9 @@ def _files_in(folder: Path) -> list[Path]:
         )
     for file in files:
         if kind_of(file) in ("csv", "libsvm") and kind_by_name(file) is None:
-            cure = (
-                "remove it, put _ in front of its name, or give a pattern such as "
-                "'rows/*.csv'"
-            )
             raise SourceError(
-                f"{file}: a file of another kind in a folder of tables; {cure}"
+                f"{file}: a file of another kind in a folder of tables; remove it, put "
+                "_ in front of its name, or give a pattern such as 'rows/*.csv'"
             )
     return files
 
@@ -265,13 +259,10 @@ def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
             continue
         if entry.is_dir():
             if HIVE.fullmatch(entry.name):
-                cure = (
-                    f"open it with pyarrow.dataset.dataset({str(folder)!r}, "
-                    "partitioning='hive')"
-                )
                 raise SourceError(
                     f"{entry}: the name of the folder holds the value of a column; "
-                    f"{cure}"
+                    f"open it with pyarrow.dataset.dataset({str(folder)!r}, "
+                    "partitioning='hive')"
                 )
             yield from _walk(entry, (*above, real))
         else:

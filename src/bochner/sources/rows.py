@@ -20,7 +20,6 @@ from bochner.data.hashes import row_hashes
 from bochner.data.table_input import as_numbers, checked_matrix
 from bochner.scores.measures import MOST
 from bochner.sources.base import (
-    READ_BYTES,
     Batch,
     Part,
     RowError,
@@ -64,8 +63,8 @@ class PartChecksum:
             # Texts of which most differ take long to hash one by one
             texts = [field.name for field in X.schema if is_text(field.type)]
             for name in texts:
-                values = [*map(str, X[name].to_pylist()), ""]
-                self._add(f"text {name}", "\0".join(values).encode())
+                column = [*map(str, X[name].to_pylist()), ""]
+                self._add(f"text {name}", "\0".join(column).encode())
             X = X.drop_columns(texts)
         for name, values in (("X", X), ("y", batch.y), ("weight", batch.weight)):
             if values is None or 0 in values.shape:
@@ -138,7 +137,7 @@ class Roles:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         beside = (self.weight, self.group)
-        return (*(self.target or ()), *(name for name in beside if name))
+        return (*(self.target or ()), *filter(None, beside))
 
     def rows(self, batch: Batch, first: int = 0) -> Rows:
         """Take targets and weights out of the table of a batch, whose first row has
@@ -219,11 +218,11 @@ class Roles:
         bad = ~((weight >= 0) & (weight <= MOST))
         if bad.any():
             row = first_row(bad)
-            what = (
-                "the weight" if self.weight is None else f"the weight {self.weight!r}"
-            )
+            name = "" if self.weight is None else f" {self.weight!r}"
             bounds = f"; weights must be numbers of at least 0 and at most {MOST:g}"
-            raise RowError(f"{what} is {weight[row]} in ", first + row, bounds)
+            raise RowError(
+                f"the weight{name} is {weight[row]} in ", first + row, bounds
+            )
         return weight
 
     def _refuse(self, y: Any, bad: Mask, first: int) -> None:
@@ -237,16 +236,13 @@ class Roles:
             )
         if self.target is None:
             raise RowError("the target is missing in ", first + row, "; drop such rows")
-        cure = (
-            "open_source(..., "
-            f"where=~pyarrow.compute.field({self.target[0]!r}).is_null(nan_is_null=True))"
-        )
         none = " and in all rows after it" if bad.all() and first == 0 else ""
         raise RowError(
             f"the target {', '.join(map(repr, self.target))} is missing in ",
             first + row,
-            f"{none}; drop such rows, leave them out with {cure}, or learn from them "
-            "too with a SemiSupervised "
+            f"{none}; drop such rows, leave them out with open_source(..., "
+            f"where=~pyarrow.compute.field({self.target[0]!r})"
+            ".is_null(nan_is_null=True)), or learn from them too with a SemiSupervised "
             "estimator",
         )
 
@@ -349,11 +345,7 @@ MOST_PIECES = 256  # of a block, before they become one
 
 
 def part_rows(
-    part: Part,
-    schema: Any,
-    roles: Roles,
-    tally: PartChecksum,
-    n_bytes: int = READ_BYTES,
+    part: Part, schema: Any, roles: Roles, tally: PartChecksum
 ) -> Generator[Rows]:
     """Yield the rows of a part, split by their roles.
 
@@ -365,8 +357,6 @@ def part_rows(
     roles : Roles
     tally : PartChecksum
         Takes in what is read.
-    n_bytes : int
-        Of a batch, about.
 
     Raises
     ------
@@ -375,13 +365,13 @@ def part_rows(
         arrays of anything but finite numbers, and where there are not as many rows as
         the part has said.
     """
-    for batch in part.read(n_bytes):
+    # Parts of files refuse those that have changed
+    content = getattr(part, "file", None) is None
+    for batch in part.read():
         try:
             first = tally.n_read
             batch = batch._replace(X=_conformed(batch.X, schema, first))
-            tally.add(
-                batch, content=getattr(part, "file", None) is None
-            )  # parts refuse files that have changed
+            tally.add(batch, content)
             rows = roles.rows(batch, first)
             _refuse_infinite(part, rows.X, rows.number)
         except ValueError as error:
@@ -508,11 +498,9 @@ def joined(pieces: Sequence[AnyRows], copied: bool = False) -> AnyRows:
             None if values[0] is None else concat(values)
             for values in zip(*pieces, strict=True)
         )
-    return (
-        rows._replace(X=rows.X.combine_chunks())
-        if copied and isinstance(rows.X, pa.Table)
-        else rows
-    )
+    if copied and isinstance(rows.X, pa.Table):
+        rows = rows._replace(X=rows.X.combine_chunks())
+    return rows
 
 
 def concat(blocks: Sequence[Any]) -> Any:
@@ -526,8 +514,6 @@ def concat(blocks: Sequence[Any]) -> Any:
         if any(table.schema != blocks[0].schema for table in blocks):
             blocks = [table.cast(decoded(table.schema)) for table in blocks]
         return pa.concat_tables(blocks, promote_options="permissive")
-    return (
-        sp.vstack(blocks, format="csr")
-        if any(map(sp.issparse, blocks))
-        else np.concatenate(blocks)
-    )
+    if any(map(sp.issparse, blocks)):
+        return sp.vstack(blocks, format="csr")
+    return np.concatenate(blocks)

@@ -117,12 +117,13 @@ def rowwise(
             is_away = is_streamed(X) if takes_files else is_collection(X)
             if out is None and not is_away:
                 return in_memory(self, X, *arguments, **named)
-            needed = (
-                getattr(self, "feature_names_in_", None)
-                if names is None
-                else names(self)
-            )
-            work = MethodCall.of(self, method.__name__, arguments, named)
+            needed = getattr(self, "feature_names_in_", None)
+            if names is not None:
+                needed = names(self)
+            # A copy: what becomes of the model changes nothing
+            bare = getattr(self, "_without_sums", None)
+            model = copy(self) if bare is None else bare()
+            work = MethodCall(model, method.__name__, arguments, named)
             labels = columns(self) if callable(columns) else columns
             columns_of = None if labels is None else partial(_columns, labels)
             if out is None and is_collection(X):
@@ -142,7 +143,6 @@ class MethodCall:
     Attributes
     ----------
     model : object
-        A copy: what becomes of the original changes nothing.
     method : str
     arguments : tuple
     named : dict
@@ -152,18 +152,6 @@ class MethodCall:
     method: str
     arguments: tuple[Any, ...]
     named: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls,
-        model: Any,
-        method: str,
-        arguments: tuple[Any, ...],
-        named: Mapping[str, Any],
-    ) -> MethodCall:
-        """The call, on the model as it is now."""
-        bare = getattr(model, "_without_sums", None)
-        return cls(copy(model) if bare is None else bare(), method, arguments, named)
 
     def __call__(self, rows: Any) -> Any:
         """What the method makes of rows in memory."""
@@ -185,12 +173,9 @@ def _of_blocks(
             answers = [call(inputs_of(rows, names)) for rows in batches]
         if not answers:
             raise SourceError(f"{source.what}: there are no rows")
-        several = isinstance(answers[0], tuple)
-        return (
-            tuple(map(concat, zip(*answers, strict=True)))
-            if several
-            else concat(answers)
-        )
+        if isinstance(answers[0], tuple):
+            return tuple(map(concat, zip(*answers, strict=True)))
+        return concat(answers)
     if not isinstance(out, str | os.PathLike):
         raise TypeError(
             "out must be the path of a CSV or Parquet file to write to, got "
@@ -234,11 +219,8 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
         predictions, y, sample_weight = dask.compute(predictions, y, sample_weight)
     y = values_of(y)
     sample_weight = unmasked(sample_weight)
-    return float(
-        (accuracy_score if is_classifier(self) else r2_score)(
-            y, predictions, sample_weight=sample_weight
-        )
-    )
+    score = accuracy_score if is_classifier(self) else r2_score
+    return float(score(y, predictions, sample_weight=sample_weight))
 
 
 def class_columns(model: Any) -> list[str]:
@@ -303,25 +285,25 @@ def named_columns(
         Predictions and what goes with them, by what they are.
     """
     start = "" if name is None else f"{name}_"
-    columns = dict[str, NDArray]()
-    several = [values for values in predictions.values() if values.ndim > 1]
-    for k in range(several[0].shape[1] if several else 1):
-        for what, values in predictions.items():
-            columns[f"{start}{what}_{k}" if several else f"{start}{what}"] = (
-                values[:, k] if several else values
-            )
-    return columns
+    named = {f"{start}{what}": values for what, values in predictions.items()}
+    several = [values for values in named.values() if values.ndim > 1]
+    if not several:
+        return named
+    return {
+        f"{what}_{k}": values[:, k]
+        for k in range(several[0].shape[1])
+        for what, values in named.items()
+    }
 
 
 def _opened(X: Any, names: Sequence[str] | None) -> TableSource:
     """What rows are read from; those of Dask need not be counted."""
     if isinstance(X, TableSource):
         return X
+    columns = None if names is None else tuple(names)
     if not is_collection(X):
-        return open_source(X, columns=None if names is None else list(names))
-    selection = (
-        None if names is None or not is_frame_of_dask(X) else Selection(tuple(names))
-    )
+        return open_source(X, columns=columns)
+    selection = Selection(columns if is_frame_of_dask(X) else None)
     return open_collection(X, selection=selection, counts_rows=False)
 
 
@@ -410,30 +392,27 @@ def dask_map(
             rows = next(blocks_of(X), rows).iloc[:1]
         with quiet():
             example = call(rows)
-        if columns_of is not None:
-            empty = _as_frame(example, columns_of, rows.index).iloc[:0]
-            return X.map_partitions(
-                _frame_of_block, model, columns_of, empty, meta=empty
-            )
-        return X.map_partitions(_array_of_block, model, example[:0], meta=example[:0])
+        if columns_of is None:
+            empty = example[:0]
+            return X.map_partitions(_array_of_block, model, empty, meta=empty)
+        empty = _as_frame(example, columns_of, rows.index).iloc[:0]
+        return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)
     from dask.array import blockwise
 
     X = whole_rows(X)
     row = np.zeros((1, int(X.shape[1])), X.dtype)
     empty = call(sp.csr_matrix(row) if sp.issparse(X._meta) else row)[:0]
     axes = {k: size for k, size in enumerate(empty.shape) if k}
-    axes_in = (0, len(empty.shape))
-    axes_out = (0, *axes)
-    pairs = (X, axes_in, model, None, empty, None)
-    alike = {"dtype": empty.dtype, "meta": empty, "align_arrays": False}
     return blockwise(
         _array_of_block,
-        axes_out,
-        *pairs,
+        (0, *axes),
+        *(X, (0, empty.ndim), model, None, empty, None),
         new_axes=axes,
         concatenate=True,
         token=call.method,
-        **alike,
+        dtype=empty.dtype,
+        meta=empty,
+        align_arrays=False,
     )
 
 

@@ -57,8 +57,7 @@ class Selection:
         if problem := names_problem(schema.names):
             raise SourceError(problem)
         require(schema.names, [*(self.columns or ()), *self.exclude])
-        selected_names = self.kept_names(schema.names)
-        if not selected_names:
+        if not self.kept_names(schema.names):
             raise SourceError("no column is left; keep at least one")
         if (where := self.where) is not None:
             if not isinstance(where, pc.Expression):
@@ -75,9 +74,12 @@ class Selection:
                 _filtered(schema.empty_table(), where)
             except pa.ArrowException as error:
                 raise SourceError(f"where: {reason(error)}") from error
-        return pa.schema(
-            [schema.field(name).remove_metadata() for name in selected_names]
-        )
+        return self.kept(schema)
+
+    def kept(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that are kept, which are not checked."""
+        names = self.kept_names(schema.names)
+        return pa.schema([schema.field(name).remove_metadata() for name in names])
 
     def kept_names(self, names: Iterable[str]) -> list[str]:
         """Those of some columns that are kept, which are not checked."""
@@ -91,24 +93,15 @@ class Selection:
         """The columns that must be read of a table with this schema: those that are
         kept, then others of `where`.
         """
-        selected_schema = self.schema(schema)
-        if self.where is None:
-            return selected_schema
-        others = [
-            column.remove_metadata()
-            for column in schema
-            if column.name not in selected_schema.names
-        ]
-        return pa.schema(
-            [
-                *selected_schema,
-                *(
-                    column
-                    for column in others
-                    if _uses(self.where, column.name, schema)
-                ),
+        columns = list(self.schema(schema))
+        if self.where is not None:
+            names = self.kept_names(schema.names)
+            columns += [
+                column.remove_metadata()
+                for column in schema
+                if column.name not in names and _uses(self.where, column.name, schema)
             ]
-        )
+        return pa.schema(columns)
 
     def apply(self, table: pa.Table) -> pa.Table:
         """The wanted rows and columns of a table that has the needed ones; in its
@@ -132,11 +125,9 @@ class Selection:
         """Those of some columns that are left out where they are the index of a data
         frame.
         """
-        return (
-            []
-            if self.columns is not None
-            else [name for name in names if name not in (*self.exclude, *self.named)]
-        )
+        if self.columns is not None:
+            return []
+        return [name for name in names if name not in (*self.exclude, *self.named)]
 
     def without(self, names: Iterable[str]) -> Selection:
         """The selection that leaves out the columns `names` too."""
@@ -147,9 +138,11 @@ class Selection:
         may be in other tables only.
         """
         there = set(names)
-        return replace(
-            self, exclude=tuple(name for name in self.exclude if name in there)
-        )
+        exclude = tuple(name for name in self.exclude if name in there)
+        return replace(self, exclude=exclude)
+
+
+EVERYTHING = Selection()
 
 
 def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> None:
@@ -247,23 +240,15 @@ def unified(
     pairs = iter(schemas)
     first, schema = next(pairs)
     given = {column.name: column for column in asked or ()}
-    schema = pa.schema(
-        [pa.field(column.name, standard_layout(column.type)) for column in schema]
-    )
+    types = {column.name: standard_layout(column.type) for column in schema}
     for name, other in pairs:
-        _check_names(first, schema, name, other)
-        if schema.types != [other.field(column).type for column in schema.names]:
-            columns = [
-                (column.name, column.type, other.field(column.name).type)
-                for column in schema
-            ]
-            schema = pa.schema(
-                [
-                    _wider(first, name, column, a, b, column in given)
-                    for column, a, b in columns
-                ]
-            )
-    return pa.schema([given.get(column.name, column) for column in schema])
+        _check_names(first, list(types), name, other.names)
+        for column, kind in types.items():
+            if kind != (other_kind := other.field(column).type):
+                is_given = column in given
+                types[column] = _wider(first, name, column, kind, other_kind, is_given)
+    columns = [pa.field(column, kind) for column, kind in types.items()]
+    return pa.schema([given.get(column.name, column) for column in columns])
 
 
 def fitted(table: pa.Table, schema: pa.Schema, place: str = "") -> pa.Table:
@@ -302,16 +287,13 @@ def value_type(kind: pa.DataType) -> pa.DataType:
 
 def roomy(schema: pa.Schema) -> pa.Schema:
     """The schema with room for more categories."""
-    return pa.schema(
-        [
-            field.with_type(
-                pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
-            )
-            if pa.types.is_dictionary(field.type)
-            else field
-            for field in schema
-        ]
-    )
+    columns = []
+    for column in schema:
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            kind = pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+        columns.append(column.with_type(kind))
+    return pa.schema(columns)
 
 
 def decoded(schema: pa.Schema) -> pa.Schema:
@@ -329,28 +311,23 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
             values = values.cast(values.type.value_type)
         return values.cast(column.type)
     except pa.ArrowException as error:
-        what = (
-            f"column {column.name!r} does not fit its type {column.type} "
-            f"({reason(error)})"
-        )
-        cure = (
-            f"it holds {values.type} values: give all rows one type, or another "
-            "one in schema="
-        )
-        raise SourceError(f"{place}{': ' if place else ''}{what}; {cure}") from error
+        raise SourceError(
+            f"{place}{': ' if place else ''}column {column.name!r} does not fit its "
+            f"type {column.type} ({reason(error)}); it holds {values.type} values: "
+            "give all rows one type, or another one in schema="
+        ) from error
 
 
-def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> None:
-    there = set(other.names)
-    wanted = set(schema.names)
-    missing = [column for column in schema.names if column not in there]
-    if missing:
+def _check_names(
+    first: str, names: Sequence[str], name: str, others: Sequence[str]
+) -> None:
+    there, wanted = set(others), set(names)
+    if missing := [column for column in names if column not in there]:
         raise SourceError(
             f"{name}: there is no column {listed(missing)}, which {first} has; add "
             "it, or exclude it"
         )
-    more = [column for column in other.names if column not in wanted]
-    if more:
+    if more := [column for column in others if column not in wanted]:
         raise SourceError(
             f"{name}: column {listed(more)} is not in {first}; exclude it"
         )
@@ -358,20 +335,20 @@ def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> 
 
 def _wider(
     first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool
-) -> pa.Field:
-    """A field of the type that holds the values of two, the first of which is plain."""
+) -> pa.DataType:
+    """The type that holds the values of two, the first of which is plain."""
     b, empty = standard_layout(b), a == pa.null() or b == pa.null()
     if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
         a = value_type(a)
         b = value_type(b)
     try:
         if empty or _is_bytes(a) == _is_bytes(b):
-            one, two = (pa.schema([pa.field(column, kind)]) for kind in (a, b))
-            return pa.unify_schemas([one, two], promote_options="permissive").field(0)
+            both = [pa.schema([(column, kind)]) for kind in (a, b)]
+            return pa.unify_schemas(both, promote_options="permissive").types[0]
     except pa.ArrowException:
         pass
     if asked:
-        return pa.field(column, a)
+        return a
     raise SourceError(
         f"{name}: column {column!r} is {b}, but {a} in {first}; give its type in "
         "schema=, or exclude it"
@@ -411,11 +388,11 @@ class Layout(NamedTuple):
         number of columns.
         """
         other = Layout.of(batch)
-        kinds = [_kind(one) for one in (self, other)]
-        if kinds[0] != kinds[1]:
+        kind, other_kind = _kind(self), _kind(other)
+        if kind != other_kind:
             raise SourceError(
-                f"{place}: {kinds[1]}, but the first batch is {kinds[0]}; yield "
-                "batches of one kind"
+                f"{place}: {other_kind}, but the first batch is {kind}; yield batches "
+                "of one kind"
             )
         if isinstance(self.schema, int) and self.schema != other.schema:
             raise SourceError(
@@ -425,19 +402,11 @@ class Layout(NamedTuple):
 
 
 def _kind(layout: Layout) -> str:
-    table = (
-        "a table"
-        if isinstance(layout.schema, pa.Schema)
-        else "a sparse matrix"
-        if layout.sparse
-        else "an array"
-    )
-    more = [
-        what
-        for what, there in (("y", layout.with_y), ("weights", layout.with_weight))
-        if there
-    ]
-    return " with ".join([table, " and ".join(more)] if more else [table])
+    kind = "a sparse matrix" if layout.sparse else "an array"
+    if isinstance(layout.schema, pa.Schema):
+        kind = "a table"
+    more = ["y"] * layout.with_y + ["weights"] * layout.with_weight
+    return f"{kind} with {' and '.join(more)}" if more else kind
 
 
 @dataclass(frozen=True)
@@ -460,16 +429,15 @@ class Columns:
 
     @classmethod
     def of(
-        cls, layout: Layout, selection: Selection | None, asked: pa.Schema | None
+        cls, layout: Layout, selection: Selection, asked: pa.Schema | None
     ) -> Columns:
         """Those of batches with the layout of the first; SourceError where some are
         wanted of arrays.
         """
-        selection = selection or Selection()
         schema = layout.schema
         if isinstance(schema, pa.Schema):
-            require(schema.names, pa.schema(asked or ()).names, "schema: ")
             asked = pa.schema(asked or ())
+            require(schema.names, asked.names, "schema: ")
             needed = unified([("the first batch", selection.needed(schema))], asked)
             return cls(selection, layout._replace(schema=needed), asked)
         if not takes_all(selection) or asked is not None:
@@ -479,29 +447,10 @@ class Columns:
             )
         return cls(selection, layout, pa.schema([]))
 
-    @property
-    def types(self) -> pa.Schema | int:
-        """Those of the columns that are needed; the number of columns of arrays."""
-        return self.layout.schema
-
-    def kept_columns(self) -> pa.Schema | int:
+    def kept(self) -> pa.Schema | int:
         """The schema of what is wanted; the number of columns of arrays."""
-        if isinstance(self.types, int):
-            return self.types
-        return pa.schema(
-            [
-                self.types.field(name)
-                for name in self.selection.kept_names(self.types.names)
-            ]
-        )
-
-    def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema | int:
-        """The schema of what has been taken of all batches, of the different ones
-        that it had.
-        """
-        if isinstance(self.types, int):
-            return self.types
-        return unified(schemas, self.asked)
+        schema = self.layout.schema
+        return schema if isinstance(schema, int) else self.selection.kept(schema)
 
     def take(self, batch: Batch, place: str) -> Batch:
         """What is wanted of a batch; wider types where those of the first are too
@@ -513,11 +462,11 @@ class Columns:
             Where it has other columns than the first batch, or values of another kind.
         """
         self.layout.require(batch, place)
-        if isinstance(self.types, int):
+        types = self.layout.schema
+        if isinstance(types, int):
             return batch
         # The columns that are needed, in types that hold the values of both batches
         table = batch.X
-        types = self.types
         there = []
         for k, name in enumerate(table.column_names):
             if name in types.names and table[k].null_count == len(table):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import unit_weights
 from bochner.engines.prefetch import prefetched
-from bochner.sources.base import READ_BYTES, Part, SourceError, TableSource, total
+from bochner.sources.base import Part, SourceError, TableSource, total
 from bochner.sources.paths import require_seen
 from bochner.sources.rows import PartChecksum, Roles, Rows, joined, part_rows, rebatch
 
@@ -84,8 +84,6 @@ class StreamSource:
     ahead : bool
         Whether a thread reads the next rows while the present ones are worked on: for a
         single consumer.
-    read_bytes : int
-        Of what is read at a time, about.
     """
 
     table: TableSource
@@ -97,7 +95,6 @@ class StreamSource:
     gathered: ArraySource
     total_weight: float | None = None
     ahead: bool = False
-    read_bytes: int = READ_BYTES
 
     @property
     def n_rows(self) -> int | None:
@@ -129,11 +126,7 @@ class StreamSource:
         """All parts, in at most `most` groups of consecutive ones, of about equally
         many rows.
         """
-        sizes = (
-            [1] * self.n_parts
-            if self.n_rows is None
-            else [count or 0 for count in self.counts]
-        )
+        sizes = [1 if self.n_rows is None else count or 0 for count in self.counts]
         return [self.part_range(*edges) for edges in even_ranges(sizes, most)]
 
     def without_parts(self) -> StreamSource:
@@ -173,9 +166,10 @@ class StreamSource:
         """
         starts: list[int] = []
         done = 0
-        with closing(
-            prefetched(self._rows(starts)) if self.ahead else self._rows(starts)
-        ) as read:
+        rows_of_parts = self._rows(starts)
+        if self.ahead:
+            rows_of_parts = prefetched(rows_of_parts)
+        with closing(rows_of_parts) as read:
             for X, y, weight, number, _ in rebatch(read, rows):
                 n = len(number)
                 try:
@@ -206,14 +200,10 @@ class StreamSource:
         for k, part in enumerate(self.table.parts):
             starts.append(done)
             tally = PartChecksum()
-            yield from part_rows(
-                part, self.table.schema, self.roles, tally, self.read_bytes
-            )
+            yield from part_rows(part, self.table.schema, self.roles, tally)
             done += tally.n_kept
-            if self.counts[k] not in (None, tally.n_kept) or self.checksums[k] not in (
-                None,
-                tally.checksum,
-            ):
+            are_as_many = self.counts[k] in (None, tally.n_kept)
+            if not are_as_many or self.checksums[k] not in (None, tally.checksum):
                 raise SourceError(
                     f"{part.name}: the rows or their order differ from the first "
                     "pass; give the same rows each time"

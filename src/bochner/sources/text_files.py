@@ -11,21 +11,24 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from bochner.data.file_kinds import compression_of
 from bochner.sources.base import SourceError
 from bochner.sources.paths import FileState, arrow_file, reason
 
 
-def opened_bytes(file: FileState, compression: str | None) -> Any:
+def opened_bytes(path: str) -> Any:
     """A stream of the bytes of a file, without its compression."""
-    stream = arrow_file(file.path)
+    compression = compression_of(path)
+    stream = arrow_file(path)
     return pa.CompressedInputStream(stream, compression) if compression else stream
 
 
-def damaged(file: FileState, compression: str | None, error: OSError) -> SourceError:
+def damaged(file: FileState, error: OSError) -> SourceError:
     """What is wrong where the bytes cannot be read; SourceError at once where the
     file is another one by now.
     """
     file.check(file.path)
+    compression = compression_of(file.path)
     what = f"damaged {compression} file" if compression else "damaged file"
     return SourceError(f"{file.path}: {what} ({reason(error)}); copy it again")
 
@@ -107,36 +110,6 @@ def _ends_open(line: bytes, open_quote: bool, opening: re.Pattern[bytes]) -> boo
         open_quote = not open_quote
 
 
-class Without(io.RawIOBase):
-    """A stream of bytes without some ranges of it, each given by its first byte and
-    its length.
-    """
-
-    def __init__(self, stream: Any, gaps: Iterable[tuple[int, int]]) -> None:
-        self._stream = stream
-        self._gaps = sorted(gaps, reverse=True)
-        self._position = 0
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with the next bytes, up to the next gap at most; their
-        number.
-        """
-        while self._gaps and self._gaps[-1][0] == self._position:
-            self._position += len(self._stream.read(self._gaps.pop()[1]))
-        most = min(
-            len(buffer),
-            self._gaps[-1][0] - self._position if self._gaps else len(buffer),
-        )
-        next_bytes = self._stream.read(most)
-        buffer[: len(next_bytes)] = next_bytes
-        self._position += len(next_bytes)
-        return len(next_bytes)
-
-
 class Pieces(io.RawIOBase):
     """A stream of bytes that come in pieces."""
 
@@ -163,8 +136,20 @@ def stream_of(pieces: Iterable[bytes]) -> io.BufferedReader:
 
 
 def stream_without(stream: Any, gaps: Sequence[tuple[int, int]]) -> Any:
-    """A stream without some ranges of it; see `Without`."""
-    return io.BufferedReader(Without(stream, gaps), ROW_CHUNK) if gaps else stream
+    """A stream without some ranges of it, each given by its first byte and its
+    length.
+    """
+    return stream_of(_blocks_without(stream, gaps)) if gaps else stream
+
+
+def _blocks_without(stream: Any, gaps: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    position = 0
+    for first, length in sorted(gaps):
+        for start in range(position, first, ROW_CHUNK):
+            yield stream.read(min(ROW_CHUNK, first - start))
+        stream.read(length)
+        position = first + length
+    yield from blocks(stream)
 
 
 def blocks(stream: Any) -> Iterator[bytes]:

@@ -44,14 +44,12 @@ def write_table(
     with replacing(path) as temporary, ExitStack() as stack:
         file = stack.enter_context(arrow_file(temporary, "wb"))
         for columns in batches:
-            table = (
-                columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
-            )
+            table: Any = columns
+            if not isinstance(columns, pa.Table):
+                table = pa.table(dict(columns))
             if writer is None:
                 schema = table.schema
-                writer = _opened(
-                    file, kind, Path(path).suffix.lower(), table.schema, stack
-                )
+                writer = _opened(file, kind, Path(path).suffix.lower(), schema, stack)
             if table.column_names != schema.names:
                 raise ValueError(
                     f"{path}: columns {table.column_names} follow on {schema.names}"
@@ -73,11 +71,7 @@ def _opened(
         return stack.enter_context(ParquetWriter(file, schema))
     from pyarrow import csv
 
-    compression = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
-    stream = (
-        stack.enter_context(pa.CompressedOutputStream(file, compression))
-        if compression
-        else file
-    )
+    if compression := {".gz": "gzip", ".zst": "zstd"}.get(suffix):
+        file = stack.enter_context(pa.CompressedOutputStream(file, compression))
     options = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
-    return stack.enter_context(csv.CSVWriter(stream, schema, write_options=options))
+    return stack.enter_context(csv.CSVWriter(file, schema, write_options=options))
