@@ -31,6 +31,7 @@ from bochner.estimators.class_probabilities import (
 )
 from bochner.estimators.loss_problem import LossFit, LossProblem
 from bochner.estimators.ridge import solve
+from bochner.estimators.ridge.out_of_sample import UnseenRows
 from bochner.estimators.ridge.ridge_problem import (
     Iterations,
     Needs,
@@ -38,7 +39,6 @@ from bochner.estimators.ridge.ridge_problem import (
     RidgeSolution,
     StoredProblem,
 )
-from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features import (
     BinningFeatures,
     Metric,

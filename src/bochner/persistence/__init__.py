@@ -39,11 +39,8 @@ CLASSES: Registry = {
         "bochner.estimators.posterior": ["Posterior"],
         "bochner.estimators.incremental": ["PartialFitState", "ValidationSample"],
         "bochner.estimators.extrapolation": ["PredictionBounds"],
-        "bochner.estimators.ridge.interval_calibration": [
-            "LinearPredictor",
-            "ErrorSize",
-            "ErrorScale",
-        ],
+        "bochner.estimators.ridge.out_of_sample": ["LinearPredictor"],
+        "bochner.estimators.ridge.interval_calibration": ["ErrorSize", "ErrorScale"],
         "bochner.solvers.conformal": ["Scores"],
         "bochner.features.fourier": ["FourierFeatures"],
         "bochner.features.structured": ["SignedHadamard"],
