@@ -30,7 +30,7 @@ from bochner.design.passes import Groups
 from bochner.engines.base import RangeSum, reduce, whole, with_sum
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
-from bochner.estimators.ridge import RidgeProblem, solve
+from bochner.estimators.ridge import RidgeProblem, solve_from_sample
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian
 from bochner.sources.base import SourceError
@@ -252,7 +252,7 @@ def solved(source, kind, engine=LOCAL):
     features = clone(MAPS[kind]).draw(source.gathered.X.shape[1])
     design = Design(source, features, np.float64, engine=engine)
     problem = RidgeProblem(30.0, 1e-9 if features.is_dense else 1e-2, 0)
-    return solve("cg", design, problem, sample=source.gathered)
+    return solve_from_sample(design, problem, source.gathered)
 
 
 @pytest.mark.slow

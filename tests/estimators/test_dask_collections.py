@@ -24,7 +24,6 @@ from bochner.inputs.opened import Stream
 from bochner.inputs.training import TrainingRows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
-from bochner.selection.budget import Budget
 from bochner.sources.base import SourceError
 from bochner.sources.memory import of_arrays
 from bochner.sources.rows import Roles
@@ -143,9 +142,9 @@ class TestFits:
         X, y = frame[NAMES[:3]].to_numpy(), frame["y"].to_numpy()
         dX, dy = da.from_array(X, chunks=(700, 3)), da.from_array(y, chunks=700)
         held = regressor()
-        held._begin()
         rows = TrainingRows.of(Stream(of_arrays(X, y), Roles(None)), held._seed())
-        held._fit_in_passes(rows, Budget())
+        monkeypatch.setattr(held, "_open", lambda *given, **options: rows)
+        held.fit(X, y)
         found = regressor().fit(dX, dy)
         assert found.solver_reason_ == "one pass over the rows"
         assert np.array_equal(found.feature_weights_, held.feature_weights_)

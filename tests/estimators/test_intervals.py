@@ -322,8 +322,8 @@ def test_few_rows_are_validated_on_machines_that_chose_without_them():
         rows, y, targets=Standardised(model.target_mean_, model.target_scale_)
     )
     own = TrainingRows(rows, Target(y))
-    found = cross_fitted(model, own, source, model.spread_.seed, Budget())
-    fold = found.held_out_predictions.rows.fold
+    _, found = cross_fitted(model, own, source, model.spread_.seed, Budget())
+    fold = found.fold
     assert len(fold) == 60
     np.testing.assert_array_equal(np.bincount(fold), np.full(10, 6))
     errors = np.empty(60)

@@ -17,14 +17,12 @@ from bochner.estimators.ridge.direct import (
     left_out,
 )
 from bochner.estimators.ridge.interval_calibration import (
-    CalibrationRows,
-    Observations,
-    distinct_numbers,
     fit_error_scale,
     fit_error_size,
     limits_of,
     roots_of,
 )
+from bochner.estimators.ridge.out_of_sample import OutOfSample, distinct_numbers
 from bochner.kernels import Gaussian
 from bochner.selection.budget import Budget
 from bochner.solvers.factors import factorise
@@ -57,7 +55,7 @@ def test_estimated_leverages_are_near_to_the_true_ones():
     some = design(50)
     factor = factorise(some, 1)
     exact = Y - left_out(
-        some, factor, ALPHA, CalibrationRows.of(some.source, 0), np.arange(600)
+        some, factor, ALPHA, OutOfSample.of(some.source, 0), np.arange(600)
     )
     found = _nearly_left_out(some, factor, ALPHA, np.random.default_rng(0))
     ratio = found / exact
@@ -72,7 +70,7 @@ def test_rows_that_calibrate_are_exact(n_features):
     """
     all_rows = design(n_features)
     rows = calibrate_directly(
-        all_rows, factorise(all_rows, 1), ALPHA, CalibrationRows.of(all_rows.source, 0)
+        all_rows, factorise(all_rows, 1), ALPHA, OutOfSample.of(all_rows.source, 0)
     )
     some = np.arange(0, 600, 20)
     expected = refits(
@@ -92,7 +90,7 @@ def test_rows_that_calibrate_are_exact(n_features):
 def test_rows_that_calibrate_tell_nothing_of_the_scale():
     some = design(50)
     factor = factorise(some, 1)
-    rows = calibrate_directly(some, factor, ALPHA, CalibrationRows.of(some.source, 0))
+    rows = calibrate_directly(some, factor, ALPHA, OutOfSample.of(some.source, 0))
     before = fit_error_scale(rows, np.arange(2), Budget())
     other = replace(rows, targets=np.where(rows.calibrating[:, np.newaxis], 100 * Y, Y))
     after = fit_error_scale(other, np.arange(2), Budget())
@@ -213,7 +211,7 @@ def test_a_row_is_left_out_as_new_ones_come(n_features, copies):
     weight = rng.uniform(0.5, 2.0, 120)
     features = FourierFeatures(Gaussian(1.0), n_features, random_state=0).fit(rows)
     design = Design(ArraySource(rows, y, weight), features, np.float64)
-    found = CalibrationRows.of(design.source, 0)
+    found = OutOfSample.of(design.source, 0)
     m = 40 if copies else 120
     assert len(found.targets) == m
     np.testing.assert_allclose(found.weight.sum(), weight.sum())
@@ -232,12 +230,12 @@ def test_equal_rows_are_copies_unless_they_may_be_equal_by_chance():
         rng.integers(0, 3, (400, 2)).astype(float),
         rng.integers(1, 6, (400, 1)).astype(float),
     )
-    assert len(Observations.of(ArraySource(places, ratings)).row) == 400
+    assert len(OutOfSample.of(ArraySource(places, ratings)).row) == 400
     numbers = rng.standard_normal((100, 1))
     twice = ArraySource(
         np.repeat(places[:100], 4, axis=0), np.repeat(numbers, 4, axis=0)
     )
-    found = Observations.of(twice)
+    found = OutOfSample.of(twice)
     np.testing.assert_array_equal(found.weight, np.full(100, 4.0))
     np.testing.assert_array_equal(found.row, np.arange(0, 400, 4))
     np.testing.assert_array_equal(found.number, np.repeat(np.arange(100), 4))
@@ -246,7 +244,7 @@ def test_equal_rows_are_copies_unless_they_may_be_equal_by_chance():
         np.repeat(ratings[:100], 4, axis=0),
         np.tile([1, 2, 0, 0.5], 100),
     )
-    found = Observations.of(rated)
+    found = OutOfSample.of(rated)
     np.testing.assert_allclose(found.weight, np.full(100, 3.5))
     assert (found.number[2::4] == -1).all()
 
@@ -264,10 +262,10 @@ def test_sparse_columns_of_continuous_values_make_copies(monkeypatch):
             np.repeat(inputs, 2, axis=0),
             np.repeat(rng.integers(0, 3, (60, 1)), 2, axis=0).astype(float),
         )
-        dense = Observations.of(ArraySource(twice, y))
+        dense = OutOfSample.of(ArraySource(twice, y))
         with monkeypatch.context() as patch:
             patch.setattr(np, "unique", counts)
-            found = Observations.of(ArraySource(sp.csr_array(twice), y))
+            found = OutOfSample.of(ArraySource(sp.csr_array(twice), y))
         np.testing.assert_array_equal(found.number, dense.number)
         assert len(found.row) == (120 if inputs is words else 60)
     assert counts.call_count < 10

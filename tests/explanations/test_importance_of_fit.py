@@ -56,9 +56,9 @@ def test_rows_left_out_have_what_a_fit_without_them_predicts(solver, size):
     found = solve(
         solver, Design(ArraySource(X, y, weight), features, np.float64), problem
     ).unseen
-    Z = rng.normal(size=(found.source.n_rows, 3))
+    Z = rng.normal(size=(found.design.source.n_rows, 3))
     scores = found.scores(Z, np.arange(len(Z)))
-    for i, row in enumerate(found.source.X):
+    for i, row in enumerate(found.design.source.X):
         kept = (row != X).any(axis=1)
         others = Design(
             ArraySource(X[kept], y[kept], weight[kept]), features, np.float64
@@ -81,7 +81,7 @@ def test_rows_held_out_have_what_a_fit_without_their_fold_predicts():
     Z = rng.normal(size=(100, 3))
     scores = found.scores(Z, np.arange(100))
     for k in range(5):
-        own = found.source.X[found.fold == k]
+        own = found.design.source.X[found.fold == k]
         kept = ~np.isin(X[:, 0], own[:, 0])
         others = solve(
             "direct",

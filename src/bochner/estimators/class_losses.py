@@ -32,6 +32,7 @@ from bochner.estimators.loss_problem import (
     LossTrial,
 )
 from bochner.estimators.ridge import solve
+from bochner.estimators.ridge.out_of_sample import UnseenRows
 from bochner.estimators.ridge.ridge_problem import (
     Iterations,
     Needs,
@@ -39,7 +40,6 @@ from bochner.estimators.ridge.ridge_problem import (
     RidgeSolution,
     stored_problem,
 )
-from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features import (
     BinningFeatures,
     Metric,

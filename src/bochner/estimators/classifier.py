@@ -13,6 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from bochner.arrays import Floats
 from bochner.data.columns import distinct
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
@@ -34,7 +35,7 @@ from bochner.estimators.class_probabilities import (
     set_thresholds_of,
 )
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
-from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
+from bochner.estimators.parameters import CLASS_LOSSES
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.ridge_problem import stored_problem
 from bochner.features import FourierFeatures
@@ -329,23 +330,21 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         day_first: bool | None = None,
         cv: Any = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            features,
-            n_components,
-            metric,
-            alpha,
-            loss,
-            solver,
-            tol,
-            time_limit,
-            random_state,
-            verbose,
-            numeric_features,
-            text_features,
-            day_first,
-            cv,
-        )
+        self.kernel = kernel
+        self.features = features
+        self.n_components = n_components
+        self.metric = metric
+        self.alpha = alpha
+        self.loss = loss
+        self.solver = solver
+        self.tol = tol
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.verbose = verbose
+        self.numeric_features = numeric_features
+        self.text_features = text_features
+        self.day_first = day_first
+        self.cv = cv
         self.class_weight = class_weight
 
     @any_arrays
@@ -589,30 +588,24 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if not rows.are_all:
             # Twice, as a single row of each class would be warned of
             check_classification_targets(np.repeat(labels, 2))
-        self._store_classes(
-            labels if classes is None else np.unique(classes), rows.n_rows or 0
-        )
+        self.classes_ = labels if classes is None else np.unique(classes)
+        caution_unlabelled(self.classes_)
+        caution_numbers(self.classes_)
+        n_rows = rows.n_rows or 0
+        if len(self.classes_) == n_rows > FEW_ROWS:
+            raise ValueError(
+                f"The target has a different label in each of the {n_rows} rows: it "
+                "looks like an identifier."
+            )
         self._refuse_other_labels(labels, in_parts=True)
         self.class_count_ = np.zeros(len(self.classes_))
         self.class_count_[np.searchsorted(self.classes_, labels)] = weights
         return self._known_targets()
 
     def _count_targets(self, target: Target, remaining_share: float = 1.0) -> None:
-        class_numbers = np.searchsorted(self.classes_, target.y)
-        self.class_count_ = remaining_share * self.class_count_ + np.bincount(
-            class_numbers, target.weight, len(self.classes_)
-        )
-
-    def _store_classes(self, classes: NDArray, n_rows: int) -> None:
-        """Keep the classes; ValueError where each row has its own."""
-        self.classes_ = classes
-        caution_unlabelled(classes)
-        caution_numbers(classes)
-        if len(classes) == n_rows > FEW_ROWS:
-            raise ValueError(
-                f"The target has a different label in each of the {n_rows} rows: it "
-                "looks like an identifier."
-            )
+        numbers = np.searchsorted(self.classes_, target.y)
+        counts = np.bincount(numbers, target.weight, len(self.classes_))
+        self.class_count_ = remaining_share * self.class_count_ + counts
 
     def _known_targets(self) -> Signs:
         return Signs(self.classes_)
@@ -646,55 +639,82 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         leave-one-out errors choose.
         """
         choice = super()._choose(rows)
-        return (
-            _choose_few(self, rows)
-            if choice is None and rows.way == "whole"
-            else choice
+        if choice is None and rows.way == "whole":
+            return self._choose_for_few(rows)
+        return choice
+
+    def _choose_for_few(self, rows: Prepared) -> Choice | None:
+        """One lengthscale and ridge penalty by leave-one-out log loss; None where
+        arguments or rows are not for that.
+
+        The map is the exact kernel with the rows, unless features, their number or
+        their solver are asked for: of 100 and 200 images of digits, 784 columns, 2,048
+        Fourier features lose a percent of the rows, and take longer.
+        """
+        # Leave-one-out errors know nothing of splits
+        if (
+            rows.source.splits is not None
+            or isinstance(self.kernel, Kernel)
+            or self.features not in ("auto", "fourier")
+        ):
+            return None
+        few = choose_for_few(
+            rows.source,
+            self.kernel,
+            column_units(self.encoder_),
+            given_alphas(self.alpha),
         )
+        if few is None:
+            return None
+        is_size_open = isinstance(self.n_components, str)
+        by_kernel = self.solver == "exact"
+        if self.solver == "auto":
+            by_kernel = (
+                self.loss in ("auto", "squared")
+                and self.features == "auto"
+                and is_size_open
+                and not self._request.criterion
+            )
+        features: FeatureMap = KernelRows(few.kernel)
+        if not by_kernel:
+            size = POLICY.few_features if is_size_open else int(self.n_components)
+            features = FourierFeatures(few.kernel, size, random_state=rows.seed)
+        model = Model(features, None, few.report, few.alpha_per_weight)
+        return Choice(model, predictions=few.predictions if by_kernel else None)
 
     def _by_loss(
         self,
         design: Design,
         solution: RidgeSolution,
         problem: RidgeProblem,
-        rows: Prepared,
         target: Target,
+        passes: Design | None,
     ) -> ClassFit:
-        loss = self._loss_to_fit(solution, rows)
+        loss = self._loss_to_fit(design, solution, problem)
+        alphas = given_alphas(self.alpha)
         groups = self.encoder_.column_groups()
-        return fit_classes(
-            design, solution, problem, loss, given_alphas(self.alpha), groups
-        )
-
-    def _by_loss_in_passes(
-        self,
-        passes: Design,
-        design: Design,
-        solution: RidgeSolution,
-        problem: RidgeProblem,
-        rows: Prepared,
-    ) -> ClassFit:
-        loss = self._loss_to_fit(solution, rows)
-        groups = self.encoder_.column_groups()
+        problem = replace(problem, budget=problem.budget.stage("loss"))
+        if passes is None:
+            return fit_classes(design, solution, problem, loss, alphas, groups)
         if loss == "squared":
             return as_squared(solution)
-        problem = replace(problem, budget=rows.budget.stage("loss"))
-        ridge_fit = passes, design, solution, problem
-        return fit_classes_in_passes(*ridge_fit, loss, given_alphas(self.alpha), groups)
+        return fit_classes_in_passes(
+            passes, design, solution, problem, loss, alphas, groups
+        )
 
-    def _loss_to_fit(self, solution: RidgeSolution, rows: Prepared) -> str:
+    def _loss_to_fit(
+        self, design: Design, solution: RidgeSolution, problem: RidgeProblem
+    ) -> str:
         """The loss, or "auto" where there is time and reason to compare; a given
         alpha has another meaning by each.
         """
         if self.loss != "auto":
             return self.loss
-        few = rows.source.n_counted < POLICY.simple_rows
-        few &= not solution.is_linear
-        timely = POLICY.loss_work * solution.seconds <= rows.budget.seconds_left
+        few = design.source.n_counted < POLICY.simple_rows
         compares = (
             given_alphas(self.alpha) is None
-            and not few
-            and timely
+            and (not few or solution.is_linear)
+            and POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
             and self.solver_ != "exact"
         )
         return "auto" if compares else "squared"
@@ -717,17 +737,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.link_ = loss_fit.link
         seen = loss_fit.held_out_predictions
         largest = largest_score(loss_fit.loss)
-        self.curve_ = curve_of(
-            seen,
-            loss_fit.link,
-            len(self.classes_),
-            largest,
-            self._request.budget().seconds,
-        )
+        seconds = self._request.budget().seconds
+        self.curve_ = curve_of(seen, self.link_, len(self.classes_), largest, seconds)
         # By choices without the rows
         few = None if choice is None else choice.predictions
         self.set_thresholds_ = set_thresholds_of(
-            few or seen, loss_fit.link, self.curve_, largest
+            few or seen, self.link_, self.curve_, largest
         )
         self._keep_features(loss_fit.features)
         self.intercept_ = loss_fit.intercept
@@ -742,18 +757,18 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         source = self._other_rows(rows, self._known_targets())
         seed = self._seed()
         features = self.features_
-        alpha = self._start.alpha
-        has_single_columns = self._start.has_single_columns
-        inner = features.but_last() if has_single_columns else features
-        design, problem, solution = self._solve_again(source, seed, inner, alpha)
+        start = self._start
+        inner = features.but_last() if start.has_single_columns else features
+        design, problem, solution = self._solve_again(source, seed, inner, start.alpha)
         coef, intercept = solution.coef, solution.intercept
         if self.loss_ != "squared":
             ridge = stored_problem(design, solution, problem).ridge
-            if has_single_columns:
+            if start.has_single_columns:
                 part = seeded(features.parts[-1], seed).draw(features.n_features_in_)
                 ridge = ridge.beside(part, float(features.scales[-1] ** 2))
-            chosen = self.loss_, self.alpha_, self.n_steps_ or 0, self._start
-            class_fit = fit_classes_again(ridge, *chosen)
+            class_fit = fit_classes_again(
+                ridge, self.loss_, self.alpha_, self.n_steps_ or 0, start
+            )
             self._keep_features(ridge.design.features)
             coef, intercept = class_fit.coef, class_fit.intercept
         self.feature_weights_ = coef
@@ -763,24 +778,23 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if self.loss_ == "squared":
             super()._go_on(design, problem)
             return
-        begun = self.feature_weights_.T, self.intercept_
-        most = (
-            2 * POLICY.most_passes
-            if given_alphas(self.alpha) is None
-            else POLICY.most_iterations
-        )
         alpha = self.alpha_
+        most = POLICY.most_iterations
         if given_alphas(self.alpha) is None:
             alpha = self._start.penalty_in_passes(alpha, self.features_)
-        pass_arguments = design.source.gathered, self.loss_, alpha, begun, problem, most
-        coef, intercept = go_on_in_passes(design, *pass_arguments)
-        self.feature_weights_ = coef
-        self.intercept_ = intercept
+            most = 2 * POLICY.most_passes
+        self.feature_weights_, self.intercept_ = go_on_in_passes(
+            design,
+            design.source.gathered,
+            self.loss_,
+            alpha,
+            (self.feature_weights_.T, self.intercept_),
+            problem,
+            most,
+        )
 
     @rowwise()
-    def decision_function(
-        self, X: Any, n_jobs: int | None = None
-    ) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, n_jobs: int | None = None) -> Floats:
         """Scores of the classes.
 
         Parameters
@@ -856,17 +870,15 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """One score for each class, also of two."""
         return per_class(scores) if len(self.classes_) == 2 else scores
 
-    def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
+    def _probabilities(self, scores: NDArray) -> Floats:
         """Probabilities of the classes, shape (n, C), of scores of shape (n, K)."""
         shares = probabilities(
             self._per_class(scores), self.link_, self.curve_, largest_score(self.loss_)
         )
-        if not (self.class_count_ > 0).all():
-            shares = np.where(
-                self.class_count_ > 0,
-                np.maximum(shares, np.finfo(np.float64).tiny),
-                0.0,
-            )
+        counted = self.class_count_ > 0
+        if not counted.all():
+            tiny = np.finfo(np.float64).tiny
+            shares = np.where(counted, np.maximum(shares, tiny), 0.0)
             shares /= shares.sum(axis=1, keepdims=True)
         return shares
 
@@ -945,60 +957,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return mass_before(probability) <= threshold(thresholds, coverage)
 
 
-def _balancing_factors(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+def _balancing_factors(totals: Floats) -> Floats:
     """Factors that give all classes of some weight the same, their mean: shape (K,);
     0 for those of none.
     """
     counted = totals > 0
     mean = totals.sum() / np.count_nonzero(counted)
     return np.divide(mean, totals, out=np.zeros(len(totals)), where=counted)
-
-
-def _choose_few(machine: KernelMachineClassifier, rows: Prepared) -> Choice | None:
-    """One lengthscale and ridge penalty by leave-one-out log loss; None where arguments
-    or rows are not for that.
-
-    The map is the exact kernel with the rows, unless features, their number or their
-    solver are asked for: of 100 and 200 images of digits, 784 columns, 2,048 Fourier
-    features lose a percent of the rows, and take longer.
-    """
-    if rows.source.splits is not None:
-        return None  # which leave-one-out errors know nothing of
-    if isinstance(machine.kernel, Kernel) or machine.features not in (
-        "auto",
-        "fourier",
-    ):
-        return None
-    kernel_choice = choose_for_few(
-        rows.source,
-        machine.kernel,
-        column_units(machine.encoder_),
-        given_alphas(machine.alpha),
-    )
-    if kernel_choice is None:
-        return None
-    features: FeatureMap = KernelRows(kernel_choice.kernel)
-    exact = _by_kernel(machine)
-    if not exact:
-        size = (
-            POLICY.few_features
-            if isinstance(machine.n_components, str)
-            else int(machine.n_components)
-        )
-        features = FourierFeatures(kernel_choice.kernel, size, random_state=rows.seed)
-    model = Model(features, None, kernel_choice.report, kernel_choice.alpha_per_weight)
-    return Choice(model, predictions=kernel_choice.predictions if exact else None)
-
-
-def _by_kernel(machine: KernelMachine) -> bool:
-    """Whether the exact kernel serves what the arguments ask for."""
-    if machine.solver != "auto":
-        return machine.solver == "exact"
-    if machine.loss not in ("auto", "squared"):
-        return False
-    criterion = isinstance(machine.alpha, str) and machine.alpha in CRITERIA
-    return (
-        machine.features == "auto"
-        and isinstance(machine.n_components, str)
-        and not criterion
-    )

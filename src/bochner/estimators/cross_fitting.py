@@ -5,7 +5,7 @@ fold.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.ridge import given_alphas
-from bochner.estimators.ridge.interval_calibration import CalibrationRows
+from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.inputs.training import TrainingRows
 from bochner.kernels import Kernel
 from bochner.notices import quiet
@@ -30,20 +30,13 @@ CALIBRATING_SHARE = 0.6
 FEWEST_CALIBRATING_GROUPS = 60
 
 
-class CrossFitted(NamedTuple):
-    """Observations with predictions, and the same as the posterior takes them."""
-
-    calibration: CalibrationRows
-    held_out_predictions: HeldOutPredictions
-
-
 def cross_fitted(
     machine: KernelMachine,
     rows: TrainingRows,
     source: ArraySource,
     seed: int,
     budget: Budget,
-) -> CrossFitted | None:
+) -> tuple[OutOfSample, HeldOutPredictions] | None:
     """Predict all rows by machines without their fold; rows with splits by machines
     that are fitted to those of each split.
 
@@ -60,7 +53,8 @@ def cross_fitted(
 
     Returns
     -------
-    CrossFitted or None
+    OutOfSample, HeldOutPredictions
+        All observations, and those that have predictions as the posterior takes them.
         None where there are more than 500 distinct rows or 5,000 rows, or with splits
         more than 50,000 rows or ten splits; where nothing is chosen; where there are
         rows that only validate; where the time limit leaves no time; or where a part of
@@ -72,9 +66,9 @@ def cross_fitted(
     most = POLICY.crossed_rows_of_splits if splits else POLICY.folded_rows
     if source.n_counted > most:
         return None
-    calibration = CalibrationRows.of(source, seed).all_calibrating()
+    observations = OutOfSample.of(source, seed).all_calibrating()
     if splits is None:
-        folds = _folds_of_few(calibration, seed)
+        folds = _folds_of_few(observations)
     else:
         folds = splits.folds_like_all(source.weights)
     if folds is None or len(folds) > max(POLICY.crossed_folds):
@@ -85,59 +79,56 @@ def cross_fitted(
     options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}
     if budget.limit is not None:
         options["time_limit"] = seconds
-    held_out = [np.flatnonzero(fold.held_out[calibration.row]) for fold in folds]
+    held_out = [np.flatnonzero(fold.held_out[observations.row]) for fold in folds]
 
-    def predicted(k: int) -> Floats:
+    def predict_fold(k: int) -> Floats:
         part = rows.take(np.flatnonzero(folds[k].fitted))
-        left_out = rows.take(calibration.row[held_out[k]])
+        left_out = rows.take(observations.row[held_out[k]])
         one = machine.for_part(cv=_cv_of_part(machine.cv, part), **options)
         with quiet():
             beside = {} if part.groups is None else {"groups": part.groups}
             one.fit(part.X, part.y, part.weight, **beside)
             return source.targets(np.asarray(one.predict(left_out.X), np.float64))
 
-    out_of_sample = np.full(calibration.targets.shape, np.nan)
-    fold_of = np.full(len(calibration.row), -1)
+    predicted = np.full(observations.targets.shape, np.nan)
+    fold_of = np.full(len(observations.row), -1)
     try:
-        for k, values in enumerate(in_threads(predicted, range(len(folds)))):
-            out_of_sample[held_out[k]] = values
+        for k, values in enumerate(in_threads(predict_fold, range(len(folds)))):
+            predicted[held_out[k]] = values
             fold_of[held_out[k]] = k
     except ValueError:  # what is asked for needs more rows than are left
         return None
-    if splits is not None:
-        calibration = _with_some_calibrating(calibration, fold_of, len(folds))
     seen = np.flatnonzero(fold_of >= 0)
-    predictions = calibration.held_out(seen, out_of_sample[seen], fold=fold_of[seen])
-    return CrossFitted(calibration.with_predictions(out_of_sample), predictions)
+    predictions = observations.held_out(seen, predicted[seen], fold=fold_of[seen])
+    if splits is not None:
+        observations = _with_some_calibrating(observations, fold_of, len(folds))
+    return replace(observations, predicted=predicted), predictions
 
 
-def _folds_of_few(calibration: CalibrationRows, seed: int) -> list[Fold] | None:
+def _folds_of_few(observations: OutOfSample) -> list[Fold] | None:
     """Ten folds, or five of more rows; None where rows are too many or one."""
-    observations = calibration.observations
     n_distinct = len(np.unique(observations.inputs))
-    m = len(calibration.weight)
+    m = len(observations.row)
     if m < 2 or n_distinct > POLICY.crossed_rows:
         return None
     n_folds = min(POLICY.crossed_folds[n_distinct > POLICY.few_rows], m)
-    fold = fold_numbers(observations.hashes, seed, n_folds)
-    of_rows: Indices = np.where(observations.number < 0, -1, fold[observations.number])
+    fold = fold_numbers(observations.hashes, observations.seed, n_folds)
+    of_rows = np.where(observations.number < 0, -1, fold[observations.number])
     return [Fold(of_rows == k, of_rows != k) for k in range(n_folds)]
 
 
 def _with_some_calibrating(
-    calibration: CalibrationRows, fold_of: Indices, n_folds: int
-) -> CalibrationRows:
+    observations: OutOfSample, fold_of: Indices, n_folds: int
+) -> OutOfSample:
     """Observations of which those of the first folds calibrate, where the others are
     enough to learn the scale of errors from; else all calibrate.
     """
     calibrates = fold_of < max(CALIBRATING_SHARE * n_folds, 1)
-    group = calibration.source.group
-    if group is not None:
-        n_groups = len(np.unique(group[calibration.row[calibrates]]))
-        if n_groups < FEWEST_CALIBRATING_GROUPS:
-            return calibration
-    partial_calibration = replace(calibration, calibrating=calibrates)
-    return calibration if partial_calibration.few else partial_calibration
+    group = observations.group_of(np.flatnonzero(calibrates))
+    if group is not None and len(np.unique(group)) < FEWEST_CALIBRATING_GROUPS:
+        return observations
+    partly_calibrating = replace(observations, calibrating=calibrates)
+    return observations if partly_calibrating.few else partly_calibrating
 
 
 def _cv_of_part(cv: Any, part: TrainingRows) -> Any:

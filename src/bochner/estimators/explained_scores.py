@@ -78,16 +78,19 @@ def explained_function(model: Any) -> ExplainedFunction:
             slope * coef, slope * intercept, "log-odds", names, several
         )
     scale = model.target_scale_
-    mean = model.target_mean_
-    unit = "logarithm of the mean" if model._has_log_link else "unit of the target"
-    names = (
-        ("prediction",)
-        if len(intercept) == 1
-        else tuple(f"y{k}" for k in range(len(intercept)))
-    )
     return ExplainedFunction(
-        coef * scale, intercept * scale + mean, unit, names, not model._one_target
+        coef * scale,
+        intercept * scale + model.target_mean_,
+        "logarithm of the mean" if model._has_log_link else "unit of the target",
+        output_names(model),
+        not model._one_target,
     )
+
+
+def output_names(model: Any) -> tuple[str, ...]:
+    """Names of the outputs of a regressor."""
+    K = len(model.target_mean_)
+    return ("prediction",) if K == 1 else tuple(f"y{k}" for k in range(K))
 
 
 def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | None:
@@ -102,8 +105,8 @@ def background_rows(source: ArraySource, seed: int) -> NDArray[np.floating] | No
         return None
     sample = source.sample(size, np.random.default_rng(seed))
     rows = np.asarray(as_dense(sample.encode(sample.X)))
-    single = np.finfo(np.float32)
     sizes = np.abs(rows[rows != 0])
+    single = np.finfo(np.float32)
     holds = (
         sizes.min(initial=1.0) >= single.tiny and sizes.max(initial=0.0) <= single.max
     )
@@ -145,20 +148,15 @@ def training_rows_among(
     step = max(HASHED_ENTRIES // width, 1)
 
     def hashes_of(encoded: Any) -> NDArray[np.uint64]:
-        return row_hashes(
-            encoded[:, np.delete(np.arange(width), means)].astype(training_rows.dtype)
-        )
+        others = np.delete(np.arange(width), means)
+        return row_hashes(encoded[:, others].astype(training_rows.dtype))
 
-    blocks = (
-        rows_of(rows, slice(start, start + step))
-        for start in range(0, rows.shape[0], step)
-    )
-    hashes = np.concatenate(
-        [
-            hashes_of(encoder.encode(block, model.feature_weights_.dtype))
-            for block in blocks
-        ]
-    )
+    blocks = []
+    for start in range(0, rows.shape[0], step):
+        block = rows_of(rows, slice(start, start + step))
+        encoded = encoder.encode(block, model.feature_weights_.dtype)
+        blocks.append(hashes_of(encoded))
+    hashes = np.concatenate(blocks)
     n_matches = int(np.isin(hashes_of(training_rows), hashes).sum())
     mostly_repeat = 2 * len(np.unique(hashes)) < len(hashes)
     if (
@@ -183,6 +181,7 @@ class _Question(NamedTuple):
     X: Any
     background: NDArray
     n_columns: int
+    is_long: bool  # pairs of a row and a background row are very many
     tells: bool  # how long it takes, where it does
 
     @classmethod
@@ -193,24 +192,19 @@ class _Question(NamedTuple):
         function = explained_function(model)
         encoder = model.encoder_
         rows = _background(model, background, n_background)
-        parts = list(terms(model.features_, function.coef, encoder.sources()))
-        encoded = encoder.encode(X, model.feature_weights_.dtype)
+        d = encoder.n_features_in_
+        is_long = X.shape[0] * len(rows) > (
+            MANY_PAIRS if d <= WIDE else MANY_WIDE_PAIRS
+        )
         return cls(
             function,
-            parts,
-            encoded,
+            list(terms(model.features_, function.coef, encoder.sources())),
+            encoder.encode(X, model.feature_weights_.dtype),
             rows,
-            encoder.n_features_in_,
-            n_background == DEFAULT,
+            d,
+            is_long,
+            is_long and n_background == DEFAULT,
         )
-
-    @property
-    def is_long(self) -> bool:
-        """Whether pairs of a row and a background row are so many that they take
-        long.
-        """
-        most = MANY_PAIRS if self.n_columns <= WIDE else MANY_WIDE_PAIRS
-        return self.X.shape[0] * len(self.background) > most
 
 
 def explain(
@@ -218,7 +212,7 @@ def explain(
 ) -> Explanation:
     """Shapley values of checked rows; see `KernelMachine.explain`."""
     asked = _Question.of(model, X, background, n_background)
-    if asked.tells and asked.is_long:
+    if asked.tells:
         _foretell(
             "Explaining",
             asked,
@@ -232,20 +226,16 @@ def explain(
 def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
     function = asked.function
     rows = asked.background
-    with progress(
-        "Explaining", X.shape[0], asked.is_long or bool(model.verbose)
-    ) as advance:
-        attributions = shapley_values(
+    is_shown = asked.is_long or bool(model.verbose)
+    with progress("Explaining", X.shape[0], is_shown) as advance:
+        values, base, errors, *_ = shapley_values(
             asked.parts, asked.X, rows, asked.n_columns, 0, advance
         )
-    axis = () if function.has_outputs else (0,)
-    values = np.squeeze(attributions.values, axis=(2,) * len(axis))
-    base = np.squeeze(attributions.base + function.intercept, axis)
-    errors = (
-        None
-        if attributions.errors is None
-        else attributions.errors.reshape(values.shape)
-    )
+    base = base + function.intercept
+    if not function.has_outputs:
+        values = values[:, :, 0]
+        base = np.squeeze(base, 0)
+        errors = None if errors is None else errors[:, :, 0]
     return Explanation(
         values,
         base,
@@ -281,25 +271,24 @@ def interactions(
 ) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
     asked = _Question.of(model, X, background, n_background)
-    explanation, (parts, rows) = (
-        _explained(model, X, asked),
-        (asked.parts, asked.background),
-    )
+    explanation = _explained(model, X, asked)
+    parts, rows = asked.parts, asked.background
     values = explanation.values.reshape(*explanation.values.shape[:2], -1)
-    errors = (
-        None if explanation.errors is None else explanation.errors.reshape(values.shape)
-    )
-    if asked.tells and asked.is_long:
-
-        def work(few: Any) -> Any:
-            return shapley_interactions(parts, few, rows, values[: few.shape[0]], None)
-
-        _foretell("Interactions of", asked, work)
+    errors = explanation.errors
+    if errors is not None:
+        errors = errors.reshape(values.shape)
+    if asked.tells:
+        _foretell(
+            "Interactions of",
+            asked,
+            lambda few: shapley_interactions(
+                parts, few, rows, values[: few.shape[0]], None
+            ),
+        )
     with progress("Finding interactions", X.shape[0], True) as advance:
-        pairs_and_noise = shapley_interactions(
+        pairs, noise = shapley_interactions(
             parts, asked.X, rows, values, errors, 0, advance
         )
-    pairs, noise = pairs_and_noise
     if not asked.function.has_outputs:
         pairs = pairs[..., 0]
         noise = None if noise is None else noise[..., 0]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
-from bochner.estimators.ridge.unseen import UnseenRows
+from bochner.estimators.ridge.out_of_sample import UnseenRows
 from bochner.inputs.targets import Standardised
 
 # Rows left out of the fit, without whose errors nothing is bounded; more than the most
@@ -90,10 +90,10 @@ class PredictionBounds:
         exponential : bool
             Whether scores are logarithms of predictions.
         """
-        if unseen is None or unseen.source.n_rows < FEWEST_ROWS:
+        if unseen is None or unseen.design.source.n_rows < FEWEST_ROWS:
             return None
         drawn = unseen.sample(MOST_ROWS, seed)
-        X, y, weight = drawn.source.whole()
+        X, y, weight = drawn.design.source.whole()
         with np.errstate(over="ignore"):
             predicted = drawn.scores(X, np.arange(len(y))) * targets.scale
             predicted += targets.mean
@@ -111,10 +111,6 @@ class PredictionBounds:
     def within(self, scores: NDArray, targets: Standardised) -> Floats:
         """The solver's predictions, (n, K), those beyond the bounds at these."""
         return np.clip(scores, *targets(self.ends))
-
-    def refitted(self, other: PredictionBounds) -> PredictionBounds:
-        """The bounds of other targets, with the reach that was found for this fit."""
-        return replace(other, reach=self.reach)
 
 
 def _reach(predicted: NDArray, targets: NDArray, weight: NDArray) -> Floats:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import pairwise
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -20,12 +21,16 @@ from bochner.data.hashes import uniform
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
-from bochner.data.weights import NEGLIGIBLE, are_one, checked_weight
+from bochner.data.weights import NEGLIGIBLE, are_one, checked_weight, group_sums
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
-from bochner.estimators.ridge import Needs, RidgeProblem, RidgeSolution, solve
-from bochner.estimators.ridge.ridge_problem import SCORED_ROWS
+from bochner.estimators.ridge import (
+    Needs,
+    RidgeProblem,
+    RidgeSolution,
+    solve_directly,
+)
 from bochner.features.base import FeatureMap
 from bochner.inputs.stacked import stacked
 from bochner.notices import listed, warn
@@ -81,9 +86,8 @@ def decay_of(n_rows: int, half_life: float | None) -> Floats:
     """
     if half_life is None:
         return np.ones(n_rows)
-    with np.errstate(
-        over="ignore"
-    ):  # of ages over the tiniest half-lives, after which nothing is left
+    # Of ages over the tiniest half-lives nothing is left
+    with np.errstate(over="ignore"):
         return np.exp2(-np.arange(n_rows - 1, -1, -1.0) / float(half_life))
 
 
@@ -141,13 +145,24 @@ class FirstRows(NamedTuple):
         half_life: float | None = None,
     ) -> FirstRows:
         """Other rows after those that were kept, where there are some, whose weight
-        is halved in `half_life` rows.
+        is halved in `half_life` rows; ValueError for frames and arrays.
         """
-        rows = cls(X, y, weight, 0, decay_of(X.shape[0], half_life))
-        return (
-            rows
-            if before is None
-            else cls(*before).plus(rows, left_after(rows.n_rows, half_life))
+        n_rows = X.shape[0]
+        decay = decay_of(n_rows, half_life)
+        if before is None:
+            return cls(X, y, weight, 0, decay)
+        first = cls(*before)
+        if first.weight is not None or weight is not None:
+            given = (first.n_rows, first.weight), (n_rows, weight)
+            weight = np.concatenate(
+                [np.ones(n) if one is None else np.asarray(one) for n, one in given]
+            )
+        return cls(
+            stacked([first.X, X]),
+            np.concatenate([np.asarray(first.y), np.asarray(y)]),
+            weight,
+            first.n_fixed,
+            np.concatenate([left_after(n_rows, half_life) * first.decay, decay]),
         )
 
     @property
@@ -160,36 +175,14 @@ class FirstRows(NamedTuple):
         """Whether they fix the encodings again: their number has doubled."""
         return self.n_rows >= 2 * self.n_fixed
 
-    def plus(self, other: FirstRows, remaining_share: float) -> FirstRows:
-        """These rows, of whose weight a share is left, and other ones after them;
-        ValueError for frames and arrays.
-        """
-        weight = None
-        pair = (self, other)
-        if self.weight is not None or other.weight is not None:
-            given = [
-                np.ones(one.n_rows) if one.weight is None else np.asarray(one.weight)
-                for one in pair
-            ]
-            weight = np.concatenate(given)
-        X = stacked([self.X, other.X])
-        y = np.concatenate([np.asarray(one.y) for one in pair])
-        return FirstRows(
-            X,
-            y,
-            weight,
-            self.n_fixed,
-            np.concatenate([remaining_share * self.decay, other.decay]),
-        )
-
     def settled(self) -> tuple | None:
         """The first rows after they have fixed the encodings, as a plain tuple for a
         file; None where that was for good.
         """
+        if self.n_rows >= FIRST_ROWS:
+            return None
         n_fixed = self.n_rows if self.are_due else self.n_fixed
-        return (
-            tuple(self._replace(n_fixed=n_fixed)) if self.n_rows < FIRST_ROWS else None
-        )
+        return tuple(self._replace(n_fixed=n_fixed))
 
 
 class FixedByFirstRows:
@@ -224,19 +217,19 @@ class FixedByFirstRows:
         """Warn once where ignored columns vary in later rows; `method` is that by
         which a sample shows it before.
         """
-        if self._has_cautioned or not (
-            names := _ignored_but_varying(self.encoder_, X, weight)
-        ):
+        if self._has_cautioned:
+            return
+        names = _ignored_but_varying(self.encoder_, X, weight)
+        if not names:
             return
         self._has_cautioned = True
-        verbs = (
+        noun, have, are = (
             ("Column", "has", "is") if len(names) == 1 else ("Columns", "have", "are")
         )
         warn(
-            f"{verbs[0]} {listed(names)} had no two different values in the rows "
-            "that fixed the encoding, and "
-            f"{verbs[2]} ignored, but {verbs[1]} others now: call {method} with a "
-            "sample of all rows first."
+            f"{noun} {listed(names)} had no two different values in the rows that "
+            f"fixed the encoding, and {are} ignored, but {have} others now: call "
+            f"{method} with a sample of all rows first."
         )
 
 
@@ -247,39 +240,37 @@ def _ignored_but_varying(
     before = encoder.statistic_
     low = before.summary.low
     high = before.summary.high
-    offsets = part_offsets(before.kinds)
-    one_value = is_constant(low, high) & encoder.with_std
-    ends = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
-    empty = before.missing == before.rows
+    is_single = is_constant(low, high) & encoder.with_std
+    is_empty = before.missing == before.rows
+    parts = _parts(before)
     ignored = [
         j
-        for j, (o, e) in enumerate(ends)
-        if empty[j] or (e > o and one_value[o:e].all())
+        for j, part in enumerate(parts)
+        if is_empty[j] or (part.stop > part.start and is_single[part].all())
     ]
     if not ignored:
         return []
     kinds = before.expected()
-    names = before.names
-    ignored_columns = (
-        nw.from_native(X, eager_only=True)[:, ignored].to_native()
-        if is_frame(X)
-        else X[:, ignored]
-    )
-    now = TableStatistic.of(ignored_columns, weight, kinds=[kinds[j] for j in ignored])
-    starts = part_offsets(now.kinds)
-    varying_names = []
-    for i, j in enumerate(ignored):
-        (o, e), column_parts = ends[j], slice(*starts[i : i + 2])
+    if is_frame(X):
+        columns = nw.from_native(X, eager_only=True)[:, ignored].to_native()
+    else:
+        columns = X[:, ignored]
+    now = TableStatistic.of(columns, weight, kinds=[kinds[j] for j in ignored])
+    names = []
+    for i, (j, new) in enumerate(zip(ignored, _parts(now), strict=True)):
         varies = now.missing[i] < now.rows
-        if not empty[j]:
-            both = (
-                np.minimum(low[o:e], now.summary.low[column_parts]),
-                np.maximum(high[o:e], now.summary.high[column_parts]),
-            )
-            varies = not is_constant(*both).all()
+        if not is_empty[j]:
+            least = np.minimum(low[parts[j]], now.summary.low[new])
+            greatest = np.maximum(high[parts[j]], now.summary.high[new])
+            varies = not is_constant(least, greatest).all()
         if varies:
-            varying_names.append(f"x{j}" if names is None else names[j])
-    return varying_names
+            names.append(f"x{j}" if before.names is None else before.names[j])
+    return names
+
+
+def _parts(statistic: TableStatistic) -> list[slice]:
+    """Where the numbers of each column of a table are."""
+    return [slice(*ends) for ends in pairwise(part_offsets(statistic.kinds).tolist())]
 
 
 @dataclass
@@ -311,14 +302,10 @@ class ValidationSample:
         """Those among the rows of a source."""
         counted = source.counted()
         place = uniform(counted.row_hashes(), seed)
-        row_numbers = (
-            np.flatnonzero(place <= np.partition(place, MOST - 1)[MOST - 1])
-            if len(place) > MOST
-            else None
-        )
-        if row_numbers is not None:
-            counted = counted.take(row_numbers)
-            place = place[row_numbers]
+        if len(place) > MOST:
+            smallest = place <= np.partition(place, MOST - 1)[MOST - 1]
+            counted = counted.take(np.flatnonzero(smallest))
+            place = place[smallest]
         return _least(*counted.whole(), place)
 
     def faded(self, remaining_share: float) -> ValidationSample:
@@ -326,29 +313,23 @@ class ValidationSample:
         is.
         """
         weight = self.weight * remaining_share
-        has_weight = weight > 0
-        return _least(
-            self.rows[has_weight],
-            self.y[has_weight],
-            weight[has_weight],
-            self.place[has_weight],
-        )
+        rows = weight > 0
+        return _least(self.rows[rows], self.y[rows], weight[rows], self.place[rows])
 
     def __add__(self, other: ValidationSample) -> ValidationSample:
-        parts = [(one.y, one.weight, one.place) for one in (self, other)]
         return _least(
             concat([self.rows, other.rows]),
-            *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)),
+            np.concatenate([self.y, other.y]),
+            np.concatenate([self.weight, other.weight]),
+            np.concatenate([self.place, other.place]),
         )
 
     @property
     def rows(self) -> Any:
         """Encoded rows, an array or a CSR matrix."""
-        return (
-            sp.csr_array(self.X[:3], shape=tuple(self.X[3]))
-            if isinstance(self.X, tuple)
-            else self.X
-        )
+        if isinstance(self.X, tuple):
+            return sp.csr_array(self.X[:3], shape=tuple(self.X[3]))
+        return self.X
 
     @property
     def source(self) -> ArraySource:
@@ -358,21 +339,15 @@ class ValidationSample:
 
 def _least(X: Any, y: NDArray, weight: NDArray, place: NDArray) -> ValidationSample:
     """The rows of the smallest places, equal ones as one."""
-    distinct_places, first, group = np.unique(
-        place, return_index=True, return_inverse=True
-    )
-    total = np.bincount(group, weight).astype(np.float64)
-    mean = (
-        np.stack([np.bincount(group, weight * column) for column in y.T], axis=1)
-        / total[:, np.newaxis]
-    )
+    place, first, group = np.unique(place, return_index=True, return_inverse=True)
+    total = np.bincount(group, weight).astype(float)
+    mean = group_sums(group, y, weight) / total[:, np.newaxis]
     X = X[first[:MOST]]
-    plain = (
-        (X.data, X.indices, X.indptr, X.shape)
-        if sp.issparse(X)
-        else np.ascontiguousarray(X)
-    )
-    return ValidationSample(plain, mean[:MOST], total[:MOST], distinct_places[:MOST])
+    if sp.issparse(X):
+        X = X.data, X.indices, X.indptr, X.shape
+    else:
+        X = np.ascontiguousarray(X)
+    return ValidationSample(X, mean[:MOST], total[:MOST], place[:MOST])
 
 
 @dataclass
@@ -421,34 +396,19 @@ class PartialFitState:
         """Sums over no rows, for the map, targets and problem of a design; some of
         its rows validate at first.
         """
-        source: ArraySource = design.source
-        D = design.features.n_features_out
-        K = source.n_outputs
+        source = design.source
+        size = design.features.n_features_out + source.n_outputs + 1
         single = design.dtype == np.float32
-        held_out = problem.held_out
-        validation_rows = (
-            source
-            if held_out is None or held_out.sum() < SCORED_ROWS // 2
-            else source.take(held_out.nonzero()[0])
-        )
-        alpha = problem.alpha if problem.alphas is None else problem.alphas.tolist()
+        validation = ValidationSample.of(problem.validating(source), problem.seed)
         facts = (
-            alpha,
+            problem.alpha if problem.alphas is None else problem.alphas.tolist(),
             alpha_per_weight,
             problem.needs.error_scale,
             problem.needs.out_of_sample,
         )
-        validation = ValidationSample.of(validation_rows, problem.seed)
         digest = _digest(design.features, validation, (*facts, single))
-        return cls(
-            np.zeros((D + K + 1, D + K + 1)),
-            0,
-            single,
-            validation,
-            *facts,
-            problem.seed,
-            digest,
-        )
+        matrix = np.zeros((size, size))
+        return cls(matrix, 0, single, validation, *facts, problem.seed, digest)
 
     @property
     def dtype(self) -> np.dtype:
@@ -460,20 +420,14 @@ class PartialFitState:
         moments = design.moments()
         validation = self.validation
         if isinstance(design.source, ArraySource):
-            new_validation = ValidationSample.of(design.source, self.seed)
-            before = (
-                validation
-                if remaining_share == 1
-                else validation.faded(remaining_share)
-            )
-            validation = (
-                before + new_validation
-                if self.n_rows and len(before.place)
-                else new_validation
-            )
+            if remaining_share != 1:
+                validation = validation.faded(remaining_share)
+            new = ValidationSample.of(design.source, self.seed)
+            is_begun = self.n_rows and len(validation.place)
+            validation = validation + new if is_begun else new
         matrix = self.matrix * remaining_share
-        n_rows = self.n_rows + moments.n_rows
         matrix += moments.matrix
+        n_rows = self.n_rows + moments.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
     def __add__(self, other: PartialFitState) -> PartialFitState:
@@ -487,12 +441,11 @@ class PartialFitState:
                 "one model, and give each worker a copy, made with bochner.save and "
                 "bochner.load."
             )
-        filled = [one.validation for one in (self, other) if one.n_rows]
-        validation = (
-            filled[0] + filled[1]
-            if len(filled) == 2
-            else (filled or [self.validation])[0]
-        )
+        validation = self.validation
+        if self.n_rows and other.n_rows:
+            validation = validation + other.validation
+        elif other.n_rows:
+            validation = other.validation
         matrix = self.matrix + other.matrix
         n_rows = self.n_rows + other.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
@@ -506,37 +459,25 @@ class PartialFitState:
         moments = Moments.holding(
             self.matrix, self.n_rows, self.validation.y.shape[1], self.dtype
         )
-        alpha = (
-            self.alpha
-            if self.alpha_per_weight is None
-            else [self.alpha_per_weight * moments.weight]
-        )
+        alpha = self.alpha
+        if self.alpha_per_weight is not None:
+            alpha = [self.alpha_per_weight * moments.weight]
         needs = Needs(self.out_of_sample, self.error_scale, self.error_scale, evaluated)
         design = Design(self.validation.source, features, self.dtype, place=place)
-        solution = solve(
-            "direct",
-            design,
-            RidgeProblem(alpha, 0.0, self.seed, needs=needs),
-            moments=moments,
-        )
+        problem = RidgeProblem(alpha, 0.0, self.seed, needs=needs)
+        solution = solve_directly(design, problem, moments, overwrite=False)
         return replace(solution, weight=moments.weight)
 
 
 def _digest(features: FeatureMap, validation: ValidationSample, facts: tuple) -> str:
     """Hash of how a map sees some rows, of their targets, and of facts."""
     probe = validation.rows[:PROBED]
-    unit = (
-        np.random.default_rng(0)
-        .standard_normal((features.n_features_out, 1))
-        .astype(probe.dtype)
-    )
-    digest = blake2b(
-        repr((features.n_features_out, probe.shape, *facts)).encode(), digest_size=16
-    )
-    for array in (
-        probe.toarray() if sp.issparse(probe) else probe,
-        features.dot(probe, unit),
-        validation.y[:PROBED],
-    ):
+    rng = np.random.default_rng(0)
+    unit = rng.standard_normal((features.n_features_out, 1)).astype(probe.dtype)
+    facts = features.n_features_out, probe.shape, *facts
+    digest = blake2b(repr(facts).encode(), digest_size=16)
+    values = features.dot(probe, unit)
+    probe = probe.toarray() if sp.issparse(probe) else probe
+    for array in (probe, values, validation.y[:PROBED]):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

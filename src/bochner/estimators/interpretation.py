@@ -18,6 +18,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
 from bochner.data.columns import column_names, column_number
 from bochner.data.table_input import is_frame
@@ -32,7 +33,7 @@ from bochner.estimators.measured_importance import (
     permutation_importance,
     scores_at,
 )
-from bochner.estimators.ridge.unseen import UnseenRows
+from bochner.estimators.ridge.out_of_sample import UnseenRows
 from bochner.explanations.attribution import Explanation
 from bochner.explanations.effects import Asked, Effects, Fitted, measured_effects
 from bochner.explanations.importance import Importance
@@ -43,7 +44,6 @@ from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.inputs.checks import checked_rows, require_one_of
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.opened import given_batch
-from bochner.inputs.targets import Standardised
 from bochner.inputs.training import encoded_source
 from bochner.markup import Markup, number, table
 from bochner.notices import is_quiet
@@ -54,7 +54,7 @@ MOST_COLUMNS, MOST_EFFECTS = 5, 6
 OF_FIT = " of the fit before"
 
 
-def relevance_in_distance(model: Any) -> NDArray[np.float64] | None:
+def relevance_in_distance(model: Any) -> Floats | None:
     """Share of each input column in the mean distance of two rows, shape (d,); None for
     kernels without lengthscales.
 
@@ -70,23 +70,18 @@ def relevance_in_distance(model: Any) -> NDArray[np.float64] | None:
     ).astype(np.float64)
 
 
-def effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
-    """Effects of columns of checked rows on the predictions of a fitted model; see
-    `KernelMachineRegressor.effects`.
-    """
-    given_names = (
-        nw.from_native(X, eager_only=True).columns
-        if is_frame(X)
-        else getattr(model, "feature_names_in_", None)
-    )
+def _effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
+    """Effects of columns of checked rows on the predictions of a fitted model."""
+    given_names = getattr(model, "feature_names_in_", None)
+    if is_frame(X):
+        given_names = nw.from_native(X, eager_only=True).columns
     names = column_names(given_names, X.shape[1])
     if columns is None:
         chosen = _most_important(model, len(names))
     else:
-        several: list[Any] = (
-            [columns] if isinstance(columns, int | str | np.integer) else list(columns)
-        )
-        chosen = [column_number(column, names) for column in several]
+        if isinstance(columns, int | str | np.integer):
+            columns = [columns]
+        chosen = [column_number(column, names) for column in columns]
     fitted = Fitted(model.encoder_, model.feature_weights_.dtype, *_answers(model))
     with single_threaded_blas():
         return measured_effects(X, chosen, names, fitted, asked)
@@ -99,29 +94,25 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
     if is_classifier(model):
         labels = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
         first = len(model.classes_) - len(labels)
-        outputs = tuple(map(str, labels))
-        return (
-            (lambda Z: model._probabilities(scores_at(model, Z))[:, first:]),
-            None,
-            outputs,
-            "probability",
+
+        def class_shares(Z: NDArray) -> Floats:
+            return model._probabilities(scores_at(model, Z))[:, first:]
+
+        return class_shares, None, tuple(map(str, labels)), "probability"
+    posterior = vars(model).get("posterior_")
+
+    def predict(Z: NDArray) -> Floats:
+        values = model._known_targets().inverse(
+            scores_at(model, Z), model._has_log_link
         )
-    targets = Standardised(model.target_mean_, model.target_scale_)
-    K = len(model.target_mean_)
-    posterior: Any = vars(model).get("posterior_")
+        return values if model.bounds_ is None else model.bounds_.clipped(values)
 
-    def predict(Z: NDArray) -> NDArray[np.float64]:
-        predictions = targets.inverse(scores_at(model, Z), model._has_log_link)
-        bounds = vars(model).get("bounds_")
-        return predictions if bounds is None else bounds.clipped(predictions)
+    def variances(Z: NDArray, A: NDArray) -> Floats:
+        sums = posterior.variances_of_sums(model.features_, Z, A)
+        return sums * np.square(model.target_scale_)
 
-    def variances(Z: NDArray, A: NDArray) -> NDArray[np.float64]:
-        return posterior.variances_of_sums(model.features_, Z, A) * np.square(
-            model.target_scale_
-        )
-
-    names = tuple(f"y{k}" for k in range(K)) if K > 1 else ("prediction",)
-    return predict, None if posterior is None else variances, names, "prediction"
+    names = explained_scores.output_names(model)
+    return predict, posterior and variances, names, "prediction"
 
 
 def _most_important(model: Any, n_columns: int) -> list[int]:
@@ -129,12 +120,10 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
     count most in the distance.
     """
     importance = getattr(model, "importance_", None)
-    importances = np.zeros(n_columns)
-    if importance is not None:
-        importances = importance.values
-    elif (relevance := relevance_in_distance(model)) is not None:
-        importances = relevance
-    return np.argsort(-importances, kind="stable")[:MOST_EFFECTS].tolist()
+    values = relevance_in_distance(model) if importance is None else importance.values
+    if values is None:
+        values = np.zeros(n_columns)
+    return np.argsort(-values, kind="stable")[:MOST_EFFECTS].tolist()
 
 
 def _relevance(features: FeatureMap) -> NDArray | None:
@@ -146,12 +135,10 @@ def _relevance(features: FeatureMap) -> NDArray | None:
         for part, scale in zip(features.parts, features.scales, strict=True)
         if isinstance(part, MetricFeatures) and part.metric.relevance_.any()
     ]
-    return (
-        sum(weight * relevance for weight, relevance in parts)
-        / sum(weight for weight, _ in parts)
-        if parts
-        else None
-    )
+    if not parts:
+        return None
+    total = sum(weight for weight, _ in parts)
+    return sum(weight * relevance for weight, relevance in parts) / total
 
 
 def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
@@ -171,18 +158,15 @@ def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
     if learned:
         return learned[-1]
     kernel = getattr(features, "kernel", None)
-    lengthscale = (
-        getattr(kernel, "lengthscale", None)
-        if getattr(kernel, "has_metric", False)
-        else None
-    )
-    if lengthscale is None or X.shape[0] * X.shape[1] > DENSE_ENTRIES:
+    lengthscale = None
+    if getattr(kernel, "has_metric", False):
+        lengthscale = getattr(kernel, "lengthscale", None)
+    n, d = X.shape
+    if lengthscale is None or n * d > DENSE_ENTRIES:
         return None
-    d = X.shape[1]
-    metric = Metric(
-        d, np.arange(d), np.broadcast_to(1 / np.asarray(lengthscale, np.float64), d)
-    )
-    return with_relevance(metric, X.toarray() if sp.issparse(X) else X, seed)
+    scales = np.broadcast_to(1 / np.asarray(lengthscale, np.float64), d)
+    rows = X.toarray() if sp.issparse(X) else X
+    return with_relevance(Metric(d, np.arange(d), scales), rows, seed)
 
 
 def most_relevant(model: Any) -> dict[str, float]:
@@ -201,18 +185,15 @@ def most_relevant(model: Any) -> dict[str, float]:
 
 def learned_table(model: Any) -> Markup:
     """What a fit has found, in a few lines of HTML."""
-    report = getattr(model, "report_", None)
-    facts = {
-        "model": "" if report is None else f"{report.chosen}: {report.reason}",
-        "features": f"{model.features_.n_features_out:,}",
-        "ridge penalty": number(getattr(model, "alpha_", None)),
-        "solver": f"{getattr(model, 'solver_', '')}: "
-        f"{getattr(model, 'solver_reason_', '')}",
-    }
+    report = model.report_
     importance = getattr(model, "importance_", None)
-    facts["most important columns"] = (
-        "" if importance is None else importance.headline(MOST_COLUMNS)
-    )
+    facts = {
+        "model": report and f"{report.chosen}: {report.reason}",
+        "features": f"{model.features_.n_features_out:,}",
+        "ridge penalty": number(model.alpha_),
+        "solver": f"{model.solver_}: {model.solver_reason_}",
+        "most important columns": importance and importance.headline(MOST_COLUMNS),
+    }
     rows = [(name, value) for name, value in facts.items() if value]
     return table("Learned", ("quantity", "value"), rows, words=(0, 1))
 
@@ -239,11 +220,9 @@ class Interpretable(BaseKernelEstimator):
         """Measure the importance of the columns, but where a fit to some of the rows
         of another one is nobody's.
         """
-        importance = (
-            None
-            if is_quiet()
-            else importance_of_fit(self, unseen, source, n_rows, seed, budget)
-        )
+        if is_quiet():
+            return
+        importance = importance_of_fit(self, unseen, source, n_rows, seed, budget)
         if importance is not None:
             self.importance_ = importance
 
@@ -259,11 +238,9 @@ class Interpretable(BaseKernelEstimator):
         evaluated = n_evaluated(
             self.encoder_.n_features_in_, sums.n_rows, features.n_features_out
         )
-        unseen = (
-            sums.solve(features, current_device(), evaluated).unseen
-            if evaluated
-            else None
-        )
+        unseen = None
+        if evaluated:
+            unseen = sums.solve(features, current_device(), evaluated).unseen
         self._measure(unseen, sums.validation.source, sums.n_rows, sums.seed, Budget())
 
     def _outdate_importance(self: Any) -> None:
@@ -275,7 +252,7 @@ class Interpretable(BaseKernelEstimator):
             self.importance_ = replace(importance, rows=importance.rows + OF_FIT)
 
     @property
-    def feature_importances_(self: Any) -> NDArray[np.float64]:
+    def feature_importances_(self: Any) -> Floats:
         """Permutation importance of each column, `importance_`, as shares that sum to
         1: shape (d,).
 
@@ -361,13 +338,14 @@ class Interpretable(BaseKernelEstimator):
         rows = self._checked(*given_batch(X, y, sample_weight))
         rows = self._with_class_weights(rows)
         self._refuse_other_targets(rows.target)
-        source_arguments = (
+        source = encoded_source(
+            self.encoder_,
+            rows.X,
             rows.y,
             rows.weight,
             self.feature_weights_.dtype,
             self._known_targets(),
         )
-        source = encoded_source(self.encoder_, rows.X, *source_arguments)
         seed = int(check_random_state(random_state).randint(2**31))
         return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)
 
@@ -567,7 +545,7 @@ class Interpretable(BaseKernelEstimator):
         """
         check_is_fitted(self)
         asked = Asked(kind, n_points, n_curves, n_rows, coverage)
-        return effects(self, self._rows(X, reset=False), columns, asked)
+        return _effects(self, self._rows(X, reset=False), columns, asked)
 
     @any_arrays
     def report_html(

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.row_splits import Fold
-from bochner.estimators.ridge.interval_calibration import LinearPredictor
+from bochner.estimators.ridge.out_of_sample import LinearPredictor, UnseenRows
 from bochner.estimators.ridge.ridge_problem import RidgeSolution
-from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
     HeldOutPredictions,
-    LeftOut,
     average,
     mean_and_error,
 )
@@ -345,9 +343,8 @@ class LossProblem:
         validating = (
             weight[rows] if source.splits is None else source.validation_weights
         )
-        left_out = LeftOut(source.whole().X, weight[rows])
         return HeldOutPredictions(
-            predicted, y[rows], validating, left_out, source.group
+            predicted, y[rows], validating, source.whole().X, source.group
         )
 
     def unseen(self, end: WarmStart) -> UnseenRows | None:

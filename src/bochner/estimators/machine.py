@@ -5,8 +5,7 @@ in passes and in parts.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -22,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.arrays import Floats
 from bochner.data.alike_rows import column_of_groups, column_of_time
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.hashes import holds_quantities, near_copies, row_hashes
@@ -55,6 +55,8 @@ from bochner.estimators.ridge import (
     RidgeSolution,
     given_alphas,
     solve,
+    solve_from_sample,
+    solve_others_in_passes,
 )
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
@@ -102,12 +104,6 @@ from bochner.settings import current
 from bochner.sources.rowwise import require_fitted
 
 Targets = Callable[[NDArray], NDArray]
-MAPS: dict[str, Callable[..., FeatureMap]] = {
-    "auto": FourierFeatures,
-    "fourier": FourierFeatures,
-    "binning": BinningFeatures,
-    "hybrid": FourierFeatures,  # where there is too little to learn from
-}
 NAMES = {
     "direct": "the Gram matrix",
     "cg": "conjugate gradients",
@@ -161,6 +157,19 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     """
 
     losses: ClassVar[tuple[str, ...]]
+    features: FeatureMap | str
+    n_components: int | str
+    metric: str
+    alpha: Any
+    loss: str
+    solver: str
+    tol: float
+    time_limit: float | None
+    verbose: int
+    numeric_features: Any
+    text_features: Any
+    day_first: bool | None
+    cv: Any
     encoder_: TableEncoder
     features_: FeatureMap
     feature_weights_: NDArray = solved()
@@ -176,40 +185,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     _learns_from_few: bool = False
     _validated_on: str = ""
     _group_column: str | None = None
-
-    def __init__(
-        self,
-        kernel: Kernel | str = "auto",
-        features: FeatureMap | str = "auto",
-        n_components: int | str = "auto",
-        metric: str = "auto",
-        alpha: Any = "auto",
-        loss: str = "squared",
-        solver: str = "auto",
-        tol: float = 1e-2,
-        time_limit: float | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        numeric_features: Any = None,
-        text_features: Any = None,
-        day_first: bool | None = None,
-        cv: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.features = features
-        self.n_components = n_components
-        self.metric = metric
-        self.alpha = alpha
-        self.loss = loss
-        self.solver = solver
-        self.tol = tol
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
-        self.numeric_features = numeric_features
-        self.text_features = text_features
-        self.day_first = day_first
-        self.cv = cv
 
     # What subclasses say of targets and losses
 
@@ -249,25 +224,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         design: Design,
         solution: RidgeSolution,
         problem: RidgeProblem,
-        rows: Prepared,
         target: Target,
+        passes: Design | None,
     ) -> Any:
         """The solution by the loss that is wanted, from that by the squared loss;
         None where these are the same.
-        """
 
-    def _by_loss_in_passes(
-        self,
-        passes: Design,
-        design: Design,
-        solution: RidgeSolution,
-        problem: RidgeProblem,
-        rows: Prepared,
-    ) -> Any:
-        """Minimise another loss on rows that are read in passes; the design is of the
-        rows in memory.
+        The design is of rows in memory. Where all rows are read in passes, these are
+        some of them, and `passes` is the design of all. The budget of the problem is
+        that of the fit.
         """
-        return None
 
     @abstractmethod
     def _solve_other_rows(self, rows: TrainingRows) -> None:
@@ -282,19 +248,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Rows with the weights that parameters give them."""
         return rows
 
-    def _loses_splits(self) -> bool:
-        """Whether what refit calibrates again was calibrated by rows that it does not
-        have.
-        """
-        is_lost = self._validated_on == ROWS_ALONE or (
-            self._validated_on == SPLITS_OF_CV and self.cv is None
-        )
-        return is_lost and bool(self.uncertainty)
-
-    def _counts_groups(self) -> bool:
-        """Whether what refit calibrates again counts groups."""
-        return False
-
     def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> Any:
         """Predictions for all rows by machines without their fold; None where none
         are wanted.
@@ -308,7 +261,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         X: Any,
         y: Any,
         sample_weight: Any,
-        groups: Any = None,
+        groups: Any,
         *,
         is_new: bool,
         **options: Any,
@@ -370,42 +323,64 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     ) -> Self:
         """Fit rows of any kind: in memory where they fit, else in passes."""
         self._begin()
-        budget = self._request.budget()
+        request = self._request
+        budget = request.budget()
         refusal = self._refusal("rows that are read in passes", validation=validation)
         rows = self._open(X, y, sample_weight, groups, is_new=True, refusal=refusal)
-        if not rows.are_all:
-            return self._fit_in_passes(rows, budget)
-        if not refusal and exceeds_limit(rows.X):
-            table = table_shape(rows.X, rows.y, is_classifier(self))
-            refuse_limit(self._request, table)
-        if validation is not None:
-            rows = self._with_validation(rows, validation)
+        if rows.are_all:
+            if not refusal and exceeds_limit(rows.X):
+                refuse_limit(request, table_shape(rows.X, rows.y, is_classifier(self)))
+            if validation is not None:
+                rows = self._with_validation(rows, validation)
         rows = self._with_class_weights(rows)
         targets = self._learn_target(rows)
-        n_outputs = targets(rows.target.y[:1]).shape[1]
-        rows = _told_apart(self._timely(rows, n_outputs, budget))
-        prepared, _ = self._encode(rows, targets, "whole", budget)
+        if rows.are_all:
+            n_outputs = targets(rows.target.y[:1]).shape[1]
+            rows = _told_apart(self._timely(rows, n_outputs, budget))
+        way = "whole" if rows.are_all else "streamed"
+        prepared, source = self._encode(rows, targets, way, budget)
         self._note_rows_that_belong_together(rows, targets, budget)
         choice = self._choose(prepared)
         design, problem = self._draw_and_plan(prepared, choice)
-        crossed = self._cross_fit(rows, prepared)
+        crossed = self._cross_fit(rows, prepared) if rows.are_all else None
         if crossed is not None:
             problem = replace(problem, needs=Needs(evaluated=problem.needs.evaluated))
-        with self._progress(prepared) as advance:
+        # Of iterations it is not known beforehand how many there will be
+        n_done = prepared.n_rows if self.solver_ == "direct" else None
+        with progress("Fitting", n_done, bool(self.verbose)) as advance:
             begun = budget.elapsed
-            solution = solve(self.solver_, design.telling(advance), problem)
+            passes = None
+            if rows.stream is None:
+                solution = solve(self.solver_, design.telling(advance), problem)
+            else:
+                passes = design.telling(advance).of(source).by(rows.stream.engine)
+                # Else each thread reads for itself
+                ahead = self.solver_ == "cg" or passes.has_one_sum
+                passes = passes.of(replace(source, ahead=ahead))
+                if self.solver_ == "direct":
+                    sums = self._no_sums(design, problem, choice).plus(passes)
+                    solution = sums.solve(
+                        design.features, design.place, problem.needs.evaluated
+                    )
+                else:
+                    solution = solve_from_sample(passes, problem, prepared.source)
             solution = replace(solution, seconds=budget.elapsed - begun)
-            loss_fit = self._by_loss(
-                design,
-                solution,
-                replace(problem, budget=budget.stage("loss")),
-                prepared,
-                rows.target,
-            )
+            problem = replace(problem, budget=budget)
+            loss_fit = self._by_loss(design, solution, problem, rows.target, passes)
         if crossed is not None:
-            solution = replace(solution, **crossed._asdict())
+            calibration, predictions = crossed
+            solution = replace(
+                solution, calibration=calibration, held_out_predictions=predictions
+            )
         self._store(solution, choice, loss_fit, prepared, design)
-        return self._measured((loss_fit or solution).unseen, prepared)
+        self._measure(
+            (loss_fit or solution).unseen,
+            prepared.source,
+            prepared.n_rows,
+            prepared.seed,
+            budget,
+        )
+        return self
 
     def _note_rows_that_belong_together(
         self, rows: TrainingRows, targets: Targets, budget: Budget
@@ -433,17 +408,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 "intervals promise too much."
             )
 
-    def _measured(self, unseen: Any, prepared: Prepared) -> Self:
-        """The model, with the importance of the columns by errors of rows left out."""
-        importance_arguments = (
-            prepared.source,
-            prepared.n_rows,
-            prepared.seed,
-            prepared.budget,
-        )
-        self._measure(unseen, *importance_arguments)
-        return self
-
     def _timely(
         self, rows: TrainingRows, n_outputs: int, budget: Budget
     ) -> TrainingRows:
@@ -468,66 +432,41 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         rng = np.random.default_rng(self._seed())
         return rows.take(np.sort(rng.choice(n_rows, int(most), replace=False)))
 
-    def _fit_in_passes(self, rows: TrainingRows, budget: Budget) -> Self:
-        """Choose on a sample of the rows, and solve for all in passes."""
-        rows = self._with_class_weights(rows)
-        assert rows.stream is not None
-        prepared, source = self._encode(
-            rows, self._learn_target(rows), "streamed", budget
-        )
-        self._note_rows_that_belong_together(rows, self._known_targets(), budget)
-        choice = self._choose(prepared)
-        design, problem = self._draw_and_plan(prepared, choice)
-        with self._progress(prepared) as advance:
-            begun = budget.elapsed
-            passes = design.telling(advance).of(source).by(rows.stream.engine)
-            # Else each thread reads for itself
-            ahead = self.solver_ == "cg" or passes.has_one_sum
-            passes = passes.of(replace(source, ahead=ahead))
-            if self.solver_ == "direct":
-                sums = self._summed(design, problem, choice)
-                solution = sums.plus(passes).solve(
-                    design.features, design.place, problem.needs.evaluated
-                )
-            else:
-                solution = solve("cg", passes, problem, sample=prepared.source)
-            solution = replace(solution, seconds=budget.elapsed - begun)
-            loss_fit = self._by_loss_in_passes(
-                passes, design, solution, problem, prepared
-            )
-        self._store(solution, choice, loss_fit)
-        return self._measured((loss_fit or solution).unseen, prepared)
-
     def _refit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """Solve for other rows of any kind, with all that was chosen; the importance
         stays that of the fit.
         """
         check_is_fitted(self)
         groups = self._column_of_groups(X) if groups is None else groups
-        if groups is None and self._counts_groups():
+        spread = vars(self).get("spread_")
+        if groups is None and spread is not None and spread.scores.unit == "groups":
             raise ValueError(
                 "The intervals of this model hold for new groups: pass groups= to "
                 "refit too, or fit again without groups."
             )
-        if self._loses_splits():
+        loses_splits = self._validated_on == ROWS_ALONE or (
+            self._validated_on == SPLITS_OF_CV and self.cv is None
+        )
+        if self.uncertainty and loses_splits:
             warn(
                 f"This model was validated on {self._validated_on}, which refit does "
                 "not have: intervals and deviations are now calibrated by rows held "
                 "out by chance. Fit again where that is not what new rows are like."
             )
         self._outdate_importance()
-        needs_all = self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES
-        refusal = (
-            "This fit needed all rows in memory, and so does refit: give rows in "
-            "memory, or fit again."
-        )
+        refusal = ""
+        if self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES:
+            refusal = (
+                "This fit needed all rows in memory, and so does refit: give rows in "
+                "memory, or fit again."
+            )
         rows = self._open(
             X,
             y,
             sample_weight,
             groups,
             is_new=False,
-            refusal=refusal if needs_all else "",
+            refusal=refusal,
             first=FIRST_ROWS,
             stays=True,
         )
@@ -541,36 +480,35 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._sums = self._first = None
         return self
 
-    def _refit_in_passes(self, rows: TrainingRows) -> Self:
+    def _refit_in_passes(self, rows: TrainingRows) -> None:
         """Solve for rows that are read in passes, with the bins that there were."""
         assert rows.stream is not None
         dtype = self.feature_weights_.dtype
         encode = partial(self.encoder_.encode, dtype=dtype)
-        source = rows.encoded(
-            self.encoder_, dtype, self._known_targets(), encode
-        ).source
+        training_set = rows.encoded(self.encoder_, dtype, self._known_targets(), encode)
         stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
         problem = RidgeProblem(self.alpha_, self.tol, self._seed(), stopping=stopping)
         n_rows = rows.stream.table.n_rows
         with progress("Fitting", n_rows, bool(self.verbose)) as advance:
-            device = device_for_fit(self.features_, self.solver_, "squared", dtype)
+            place = device_for_fit(self.features_, self.solver_, "squared", dtype)
             design = Design(
-                source,
+                training_set.source,
                 self.features_,
                 dtype,
                 advance,
                 fixed=True,
-                place=device,
+                place=place,
                 engine=rows.stream.engine,
             )
             self._go_on(design, problem)
-        return self
 
     def _go_on(self, design: Design, problem: RidgeProblem) -> None:
         """Solve for the rows of a stream with the map and the penalty of the fit,
         from its coefficients on.
         """
-        solution = solve(self.solver_, design, problem, start=self.feature_weights_)
+        solution = solve_others_in_passes(
+            self.solver_, design, problem, self.feature_weights_
+        )
         self._store_solution(solution)
         self.feature_weights_ = solution.coef
 
@@ -599,17 +537,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
             features = hashed(choice.model.features, hashed_columns(rows.n_rows))
-            choice = Choice(
-                replace(choice.model, features=features, alpha=None, is_open=True),
-                choice.outcome,
-            )
+            model = replace(choice.model, features=features, alpha=None, is_open=True)
+            choice = Choice(model, choice.outcome)
         design, problem = self._draw_and_plan(rows, choice)
         if self.solver_ != "direct":
             raise ValueError(
                 f"Partial fits need the Gram matrix: {self.solver_reason_}."
             )
         self._keep_features(design.features)
-        self._sums = self._summed(design, problem, choice)
+        self._sums = self._no_sums(design, problem, choice)
         return self
 
     def _add_part(
@@ -626,20 +562,22 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         A batch that is refused, or interrupted, leaves the model as it was before.
         """
         check_half_life(half_life)
-        with self._unchanged_by_failure():
+        before = dict(vars(self))
+        try:
             is_first = self._sums is None
-            cautions = not is_first and self._first is None
-            rows = self._checked(X, y, sample_weight, is_first, cautions)
+            is_settled = self._first is None
+            rows = self._checked(
+                X, y, sample_weight, is_first, not is_first and is_settled
+            )
             X = rows.X
             decay = decay_of(X.shape[0], half_life)
             remaining_share = left_after(X.shape[0], half_life)
-            if self._sums is not None:
+            if not is_first:
                 self._refuse_other_targets(rows.target, in_parts=True)
-            if self._first is not None:
-                self.encoder_.encode(
-                    X, np.float64
-                )  # which refuses columns of another kind
-            if self._sums is None or self._first is not None:
+            if not is_settled:
+                # Refuses columns of another kind
+                self.encoder_.encode(X, np.float64)
+            if is_first or not is_settled:
                 first = FirstRows.after(self._first, X, y, sample_weight, half_life)
                 if first.are_due:
                     self.prepare(first.X, first.y, first.weight, **options)
@@ -665,21 +603,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             design = Design(
                 source, self.features_, self._sums.dtype, place=current_device()
             )
-            self._sums = self._sums.plus(design, remaining_share=remaining_share)
+            self._sums = self._sums.plus(design, remaining_share)
             self._count_targets(target, remaining_share)
             self._forget()
-        return self
-
-    @contextmanager
-    def _unchanged_by_failure(self) -> Iterator[None]:
-        """Put all attributes back where an error ends what is done in it."""
-        before = dict(vars(self))
-        try:
-            yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+        return self
 
     def _open_part(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Rows of a part, in memory; ValueError where a fit has kept no sums that
@@ -751,13 +682,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         self.features_ = features
         if self.encoder_.with_std:
-            mark_encoded(
-                *(
-                    part
-                    for part in (features, self.metric_, self.kernel_)
-                    if part is not None
-                )
-            )
+            learned = features, self.metric_, self.kernel_
+            mark_encoded(*(part for part in learned if part is not None))
 
     # From rows to a solution
 
@@ -794,10 +720,17 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             rows.n_rows or many, rows.weight if rows.stream is None else None
         )
         training_set = rows.encoded(encoder, dtype, targets, uncounted=many)
-        total = training_set.source.total_weight
-        return Prepared(
-            training_set.sample, dtype, seed, budget, training_set.n_rows, total, way
-        ), training_set.source
+        source = training_set.source
+        prepared = Prepared(
+            training_set.sample,
+            dtype,
+            seed,
+            budget,
+            training_set.n_rows,
+            source.total_weight,
+            way,
+        )
+        return prepared, source
 
     def _measure_levels(self, X: Any, y: NDArray, weight: NDArray | None) -> None:
         """Measure how much levels of text differ: a part of the uncertainty."""
@@ -823,22 +756,21 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             with progress("Selecting the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
                 choice = None if problem is None else choose(problem)
-        if choice is None and self._request.must_learn(features):
+        if choice is not None:
+            if choice.model.unmapped is not None:
+                warn(
+                    "metric='full' learned no linear map: "
+                    f"{choice.model.unmapped}. Lengthscales of the columns were "
+                    "learned instead, as with metric='ard'."
+                )
+        elif self._request.must_learn(features):
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} needs at "
-                f"least {fewest} distinct training "
-                "rows and a fifth more for validation, at most "
-                f"{POLICY.most_learned_columns:,} encoded columns, and a "
-                f"target that varies; there are {n_rows:,} rows (duplicates "
-                f"included) and {columns:,} columns. Use "
+                f"least {fewest} distinct training rows and a fifth more for "
+                f"validation, at most {POLICY.most_learned_columns:,} encoded "
+                "columns, and a target that varies; there are "
+                f"{n_rows:,} rows (duplicates included) and {columns:,} columns. Use "
                 "metric='isotropic' and features='fourier' or 'binning'."
-            )
-        unmapped = None if choice is None else choice.model.unmapped
-        if unmapped is not None:
-            warn(
-                f"metric='full' learned no linear map: {unmapped}. Lengthscales of "
-                "the columns were learned instead, "
-                "as with metric='ard'."
             )
         return choice
 
@@ -846,29 +778,38 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """The search for a model; None where too few distinct rows are left to learn
         from.
         """
-        n_components = (
-            None if isinstance(self.n_components, str) else int(self.n_components)
-        )
-        alphas = given_alphas(self.alpha)
-        n_rows = rows.n_rows if rows.way == "streamed" else 0
         K = rows.source.n_outputs
+        alphas = given_alphas(self.alpha)
         labels = is_classifier(self)
-        open_space = features, self.metric, self.kernel, n_components, alphas, fewest
-        logistic = labels and alphas is None and self.loss in ("auto", "logistic")
-        space = SearchSpace(*open_space, n_rows, K, logistic)
+        space = SearchSpace(
+            features,
+            self.metric,
+            self.kernel,
+            None if isinstance(self.n_components, str) else int(self.n_components),
+            alphas,
+            fewest,
+            rows.n_rows if rows.way == "streamed" else 0,
+            K,
+            labels and alphas is None and self.loss in ("auto", "logistic"),
+        )
         encoded = rows.source.encoded(np.float32)
-        units = column_units(self.encoder_)
         if (
             features == "fourier"
             and POLICY.mixed_outputs < K
             and isinstance(encoded.targets, Signs)
         ):
-            encoded = encoded.aimed_at(
-                encoded.targets.mixed(mixture(K, POLICY.mixtures))
-            )
+            mixed = encoded.targets.mixed(mixture(K, POLICY.mixtures))
+            encoded = encoded.aimed_at(mixed)
             labels = False
-        groups = self.encoder_.column_groups()
-        return prepare(encoded, groups, units, space, labels, rows.seed, rows.budget)
+        return prepare(
+            encoded,
+            self.encoder_.column_groups(),
+            column_units(self.encoder_),
+            space,
+            labels,
+            rows.seed,
+            rows.budget,
+        )
 
     def _features(self, rows: Prepared) -> FeatureMap:
         """The map as it is given, or with a kernel that is, or with one lengthscale
@@ -876,31 +817,32 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         if not isinstance(self.features, str):
             return seeded(self.features, rows.seed)
-        kernel = (
-            self.kernel
-            if isinstance(self.kernel, Kernel)
-            else self._choose_kernel(rows)
-        )
+        if isinstance(self.kernel, Kernel):
+            kernel = self.kernel
+        else:
+            quick = None
+            if rows.budget.limit is not None:
+                quick = rows.budget.stage("learning", "trials")
+            with progress("Selecting the kernel", None, bool(self.verbose)):
+                kernel = choose_kernel(
+                    rows.source,
+                    self.kernel,
+                    column_units(self.encoder_),
+                    given_alphas(self.alpha),
+                    rows.seed,
+                    self.features == "binning",
+                    quick,
+                )
         weights = rows.source.weights if rows.n_rows == rows.source.n_rows else None
         size = self._request.size(
             rows.n_rows, weights, self.encoder_.n_features_out_, rows.source.n_outputs
         )
-        features = MAPS[self.features](kernel, size, random_state=rows.seed)
+        # Fourier features for hybrids too, where there is too little to learn from
+        kind = BinningFeatures if self.features == "binning" else FourierFeatures
+        features: FeatureMap = kind(kernel, size, random_state=rows.seed)
         if rows.way == "summed" and not features.is_dense:
             return hashed(features, hashed_columns(rows.n_rows))
         return features
-
-    def _choose_kernel(self, rows: Prepared) -> Kernel:
-        with progress("Selecting the kernel", None, bool(self.verbose)):
-            alphas = given_alphas(self.alpha)
-            binned = self.features == "binning"
-            units = column_units(self.encoder_)
-            quick = None
-            if rows.budget.limit is not None:
-                quick = rows.budget.stage("learning", "trials")
-            return choose_kernel(
-                rows.source, self.kernel, units, alphas, rows.seed, binned, quick
-            )
 
     def _draw_and_plan(
         self, rows: Prepared, choice: Choice | None
@@ -911,31 +853,31 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if rows.way == "summed":
             # Rows of parts that come later have none
             source = source.without_splits()
+        request = self._request
+        encoder = self.encoder_
+        n_columns = encoder.n_features_out_
         dtype = rows.dtype
         seed = rows.seed
         self._validated_on = "" if splits is None else splits.what_validates
-        self.report_ = (
-            None
-            if choice is None
-            else replace(
+        self.report_ = None
+        if choice is not None:
+            features = choice.model.features
+            self.report_ = replace(
                 choice.model.report,
-                codes=self.encoder_.codes,
-                written=self.encoder_.written,
-                left_out=self.encoder_.left_out,
+                codes=encoder.codes,
+                written=encoder.written,
+                left_out=encoder.left_out,
                 validated_on=self._validated_on,
             )
-        )
-        features = self._features(rows) if choice is None else choice.model.features
-        many = self.encoder_.n_features_out_ > POLICY.most_learned_columns
-        if choice is None and many and self._request.learnable():
-            self.report_ = of_many_columns(features.is_dense)
+        else:
+            features = self._features(rows)
+            if n_columns > POLICY.most_learned_columns and request.learnable():
+                self.report_ = of_many_columns(features.is_dense)
         metric = interpretation.metric_of(
-            features, draw(features, self.encoder_, source, seed), seed
+            features, draw(features, encoder, source, seed), seed
         )
         self.metric_ = (
-            None
-            if metric is None
-            else metric.named(self.encoder_.get_feature_names_out())
+            None if metric is None else metric.named(encoder.get_feature_names_out())
         )
         self.kernel_ = getattr(features, "kernel", None)
         self.background_ = explained_scores.background_rows(source, seed)
@@ -950,39 +892,39 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if isinstance(alpha, str) and alpha == "auto" and is_chosen:
                 alpha = choice.model.alpha_per_weight * rows.weight
                 chosen = True
-        asked = (
-            given_alphas(alpha),
-            self._request.needs_unseen,
-            dtype.itemsize == 8,
-            chosen,
-        )
+        chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         size = ProblemSize(
             rows.n_rows,
             source.n_outputs,
             rows.weight,
-            *asked,
-            self.encoder_.n_features_out_,
+            given_alphas(alpha),
+            request.needs_unseen,
+            dtype.itemsize == 8,
+            chosen,
+            n_columns,
         )
-        chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         self.solver_, self.solver_reason_ = chooser(
-            self._request.solver_for(features), features, size
+            request.solver_for(features), features, size
         )
         if source.splits is not None:
             self.solver_ = "cg"
             self.solver_reason_ = BY_SPLITS
-        wanted = (
-            self._request.needs_unseen or source.splits is not None,
+        needs = Needs(
+            request.needs_unseen or source.splits is not None,
             not is_classifier(self),
-            self._request.wants("intervals"),
+            request.wants("intervals"),
+            n_evaluated(encoder.n_features_in_, rows.n_rows, features.n_features_out),
         )
-        evaluated = n_evaluated(
-            self.encoder_.n_features_in_, rows.n_rows, features.n_features_out
-        )
-        needs = Needs(*wanted, evaluated)
-        merges = self.loss not in NUMBER_LOSSES
-        budget = rows.budget.stage("solution")
         problem = RidgeProblem(
-            alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget
+            alpha,
+            self.tol,
+            seed,
+            held_out,
+            None,
+            needs,
+            chosen,
+            self.loss not in NUMBER_LOSSES,
+            rows.budget.stage("solution"),
         )
         if choice is not None and choice.model.alpha is not None:
             dtype = np.dtype(np.float32)
@@ -1003,12 +945,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             require_factor_memory(
                 factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D
             )
-        return Design(
-            source,
-            features,
-            dtype,
-            place=device_for_fit(features, self.solver_, self.loss, dtype),
-        ), problem
+        place = device_for_fit(features, self.solver_, self.loss, dtype)
+        return Design(source, features, dtype, place=place), problem
 
     def _solve_again(
         self,
@@ -1024,25 +962,21 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         features = fixed(features)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
-        stopping = (
-            None
-            if n_iter is None
-            else Iterations(
-                n_iter, bool(n_iter and self.report_ and self.report_.candidates)
-            )
-        )
-        needs = Needs(uncertain, not is_classifier(self), uncertain)
-        merges = self.loss_ not in NUMBER_LOSSES
+        stopping = None
+        if n_iter is not None:
+            learned = self.report_ and self.report_.candidates
+            stopping = Iterations(n_iter, bool(n_iter and learned))
         problem = RidgeProblem(
-            alpha, self.tol, seed, None, stopping, needs, merges=merges
+            alpha,
+            self.tol,
+            seed,
+            stopping=stopping,
+            needs=Needs(uncertain, not is_classifier(self), uncertain),
+            merges=self.loss_ not in NUMBER_LOSSES,
         )
         dtype = self.feature_weights_.dtype
-        design = Design(
-            source,
-            features,
-            dtype,
-            place=device_for_fit(features, self.solver_, self.loss, dtype),
-        )
+        place = device_for_fit(features, self.solver_, self.loss, dtype)
+        design = Design(source, features, dtype, place=place)
         with progress("Fitting", None, bool(self.verbose)) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
         self._store_solution(solution)
@@ -1070,18 +1004,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             rows.splits,
         )
 
-    def _progress(
-        self, rows: Prepared
-    ) -> AbstractContextManager[Callable[[int], None]]:
-        """A bar of the rows that are done; of iterations it is not known beforehand
-        how many there will be.
-        """
-        return progress(
-            "Fitting",
-            rows.n_rows if self.solver_ == "direct" else None,
-            bool(self.verbose),
-        )
-
     # What the parameters ask for
 
     @property
@@ -1096,9 +1018,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         needs that; else empty.
         """
         what = self._request.needs_all(in_parts)
-        what = "validation" if what is None and validation is not None else what
-        if what is None:
+        if what is None and validation is None:
             return ""
+        what = what or "validation"
         return (
             f"{what} needs all rows in memory, and these are {rows}: leave it "
             "out, or use at most "
@@ -1118,7 +1040,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     # Sums over parts
 
-    def _summed(
+    def _no_sums(
         self, design: Design, problem: RidgeProblem, choice: Choice | None
     ) -> PartialFitState:
         """Sums over no rows yet; the rows of the design validate."""
@@ -1128,12 +1050,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return PartialFitState.empty(design, problem, per_weight)
 
     def _forget(self) -> None:
-        for name in [
-            name
-            for name in vars(self)
-            if isinstance(getattr(type(self), name, None), SolvedAttribute)
-        ]:
-            delattr(self, name)
+        """Drop what is solved for again when it is read."""
+        for name in list(vars(self)):
+            if isinstance(getattr(type(self), name, None), SolvedAttribute):
+                delattr(self, name)
 
     def _solve_if_needed(self) -> None:
         """Solve for the rows that are summed so far, where these have changed since."""
@@ -1220,7 +1140,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         n_jobs: int | None = None,
         function: Any = None,
         features: FeatureMap | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """The fitted function at the rows of X, shape (n, K), on at most `n_jobs`
         threads; or another function.
 
@@ -1234,11 +1154,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             In the place of the fitted one.
         """
         require_fitted(self)
-        coef, intercept = (
-            (self.feature_weights_, self.intercept_)
-            if function is None
-            else (function.coef, function.intercept)
-        )
+        coef, intercept = self.feature_weights_, self.intercept_
+        if function is not None:
+            coef, intercept = function.coef, function.intercept
         threads = threads_of(n_jobs)
         dtype = self.feature_weights_.dtype
         feature_map = features or self.features_
@@ -1249,12 +1167,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return finite_predictions(scores.astype(np.float64) + intercept)
         with single_threaded_blas(), at_most(threads):
             source = rows_to_map(self.encoder_, self._rows(X, reset=False), dtype)
-            return Design(source, feature_map, dtype, place=current_device()).predict(
-                coef, intercept
-            )
+            design = Design(source, feature_map, dtype, place=current_device())
+            return design.predict(coef, intercept)
 
     @any_arrays
-    def kernel_matrix(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
+    def kernel_matrix(self, X: Any, Y: Any = None) -> Floats:
         """Kernel of the model between rows, which the inner products of its features
         estimate.
 
@@ -1440,11 +1357,9 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     if not are_levels:
         return replace(rows, X=rows_of(X, first))
     order = np.argsort(first, kind="stable")
-    starts = np.flatnonzero(np.diff(first[order], prepend=-1))
+    ordered = first[order]
     occurrence = np.empty(len(first))
-    occurrence[order] = np.arange(len(first)) - np.repeat(
-        starts, np.diff(starts, append=len(first))
-    )
+    occurrence[order] = np.arange(len(first)) - np.searchsorted(ordered, ordered)
     content = np.column_stack([row_hashes(X)[first] >> np.uint64(11), occurrence])
     return replace(rows, content=content)
 

@@ -18,7 +18,7 @@ from bochner.design.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.class_probabilities import log_loss_of_rows
 from bochner.estimators.incremental import SolvedAttribute
-from bochner.estimators.ridge.unseen import UnseenRows
+from bochner.estimators.ridge.out_of_sample import UnseenRows
 from bochner.explanations.importance import Importance, growths
 from bochner.features.base import Rows
 from bochner.selection.budget import Budget
@@ -47,31 +47,31 @@ def row_loss(model: Any) -> RowLoss:
         return RowLoss(
             "log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F))
         )
-    K = len(model.target_scale_)
-    unit = float(model.target_scale_[0]) if len(model.target_scale_) == 1 else 1.0
-    if model.loss_ == "poisson":
-
-        def deviance(T: NDArray, F: NDArray) -> NDArray:
-            if T.min(initial=0.0) < 0:
-                raise ValueError(
-                    "loss='poisson' needs counts, and the target has negative values."
-                )
-            return 2 / K * model._fitted_loss.value(T.T, F.T)
-
-        return RowLoss("Poisson deviance", deviance)
-    if model.loss_ == "huber":
+    scale = model.target_scale_
+    K = len(scale)
+    unit = float(scale[0]) if K == 1 else 1.0
+    if model.loss_ == "squared":
         return RowLoss(
-            "Huber loss", lambda T, F: unit**2 / K * model._fitted_loss.value(T.T, F.T)
+            "squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1)
         )
+    loss = model._fitted_loss
+    if model.loss_ == "huber":
+        return RowLoss("Huber loss", lambda T, F: unit**2 / K * loss.value(T.T, F.T))
     if model.loss_ == "quantile":
-        q = model._fitted_loss.q
+        q = loss.q
         return RowLoss(
             "pinball loss",
             lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1),
         )
-    return RowLoss(
-        "squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1)
-    )
+
+    def deviance(T: NDArray, F: NDArray) -> NDArray:
+        if T.min(initial=0.0) < 0:
+            raise ValueError(
+                "loss='poisson' needs counts, and the target has negative values."
+            )
+        return 2 / K * loss.value(T.T, F.T)
+
+    return RowLoss("Poisson deviance", deviance)
 
 
 class MeasuredAttribute(SolvedAttribute):
@@ -169,42 +169,33 @@ def importance_of_fit(
     if not size:
         return None
     rows, scores, name = _evaluated(model, unseen, source, size, seed)
-    if (timely := _n_timely(rows, scores, row_loss(model), d, budget)) < rows.n_rows:
-        size = timely
-        rows, scores, name = _evaluated(model, unseen, source, size, seed)
-    if rows.n_rows < 2:
+    timely = _n_timely(rows, scores, row_loss(model), d, budget)
+    if timely < 2:
         return None
+    if timely < rows.n_rows:
+        rows, scores, name = _evaluated(model, unseen, source, timely, seed)
     n_repeats = int(np.clip(_n_cells(n_rows, D) // (rows.n_rows * d), 1, MOST_REPEATS))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             importance = _measured(model, rows, scores, n_repeats, seed, name)
     except ValueError:  # predictions that overflow, at rows of no fit
         return None
-    return (
-        importance
-        if np.isfinite(
-            [importance.baseline, *importance.values, *importance.errors]
-        ).all()
-        else None
-    )
+    numbers = [importance.baseline, *importance.values, *importance.errors]
+    return importance if np.isfinite(numbers).all() else None
 
 
 def _evaluated(
     model: Any, unseen: UnseenRows | None, source: ArraySource, size: int, seed: int
 ) -> tuple[ArraySource, Scores, str]:
-    """So many rows, their scores by the function without them, or where there is
-    none by the model, and their name.
+    """Some rows, their scores by the function without them, or where there is none
+    by the model, and their name.
     """
     if unseen is None:
         counted = source.counted().aimed_at(model._known_targets())
-        sample = (
-            counted.sample(size, np.random.default_rng(seed))
-            if size
-            else counted.take(slice(0))
-        )
+        sample = counted.sample(size, np.random.default_rng(seed))
         return sample, lambda Z, numbers: scores_at(model, Z), TRAINED
     held_out = unseen.sample(size, seed)
-    return held_out.source, held_out.scores, held_out.name
+    return held_out.design.source, held_out.scores, held_out.name
 
 
 def _n_timely(
@@ -219,10 +210,8 @@ def _n_timely(
     if not budget.is_over:
         X, T, _ = rows.whole()
         loss.of(T, scores(X, np.arange(rows.n_rows)))
-    few = int(
-        min(budget.seconds_left / 2 / max((n_columns + 1) * clock.elapsed, 1e-9), 1.0)
-        * rows.n_rows
-    )
+    seconds = max((n_columns + 1) * clock.elapsed, 1e-9)
+    few = int(min(budget.seconds_left / 2 / seconds, 1.0) * rows.n_rows)
     return few if few >= min(POLICY.evaluated_rows[0], rows.n_rows) else 0
 
 
@@ -232,13 +221,10 @@ def _measured(
     """Permutation importance on rows, by the scores of rows like these, each of
     which has the number of one.
     """
-    (X, T, weight), loss, d = (
-        rows.whole(),
-        row_loss(model),
-        model.encoder_.n_features_in_,
-    )
+    X, T, weight = rows.whole()
+    loss = row_loss(model)
+    d = model.encoder_.n_features_in_
     total = len(T) * (1 + n_repeats * d)
-
     with progress("Permuting columns", total, total > MANY_CHANGES) as advance:
 
         def losses(Z: Rows, numbers: Indices) -> Floats:
@@ -248,8 +234,9 @@ def _measured(
         values, errors, mean = growths(
             losses, X, weight, model.encoder_.sources(), d, n_repeats, seed
         )
-    facts = loss.name, mean, len(T), n_repeats, name
-    return Importance(input_names(model), values, errors, *facts)
+    return Importance(
+        input_names(model), values, errors, loss.name, mean, len(T), n_repeats, name
+    )
 
 
 def scores_at(model: Any, Z: Rows) -> Floats:

@@ -5,7 +5,7 @@ by estimators and the command.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -42,64 +42,119 @@ class Given:
         """Write a parameter with its value, or with another one."""
         return self.form(name, getattr(self, name) if value is None else value)
 
-    @property
-    def own_map(self) -> bool:
-        """Whether the features are a map, not the name of one."""
-        return not isinstance(self.features, str)
 
-    @property
-    def own_kernel(self) -> bool:
-        """Whether the kernel is one, not the name of one."""
-        return not isinstance(self.kernel, str)
+class Conflict(NamedTuple):
+    """Parameters that exclude one another: the one at fault, and what to do."""
 
-    @property
-    def binned(self) -> bool:
-        """Whether the features are named, and bins or partly bins."""
-        return not self.own_map and self.features in BINNED
-
-    @property
-    def criterion(self) -> bool:
-        """Whether a criterion of the direct solver chooses alpha."""
-        return isinstance(self.alpha, str) and self.alpha in CRITERIA
+    parameter: str
+    message: str
 
 
-def conflict(parameters: Given) -> Rule | None:
-    """The first rule that the given parameters break, its message as the user writes
+def conflict(given: Given) -> Conflict | None:
+    """The first conflict of the given parameters, its message as the user writes
     them; None if there is none.
     """
-    broken_rule = next((rule for rule in RULES if rule.excludes(parameters)), None)
 
     def written(part: re.Match[str]) -> str:
         if part[1] == "kernels_with_bins":
             *most, last = kernels_with_bins()
             return f"auto, {', '.join(most)} or {last}"
-        return parameters.write(part[1], part[2] or None)
+        return given.write(part[1], part[2] or None)
 
-    return (
-        None
-        if broken_rule is None
-        else broken_rule._replace(
-            message=re.sub(r"\{(\w+):?(\w*)\}", written, broken_rule.message)
-        )
-    )
+    for parameter, message in _conflicts(given):
+        return Conflict(parameter, re.sub(r"\{(\w+):?(\w*)\}", written, message))
+    return None
 
 
-class Rule(NamedTuple):
-    """What excludes one another.
+def _conflicts(given: Given) -> Iterator[tuple[str, str]]:
+    """Parameters at fault, and what to do.
 
-    Attributes
-    ----------
-    parameter : str
-        Which is at fault.
-    excludes : callable (Given) -> bool
-    message : str
-        What to do: "{solver}" writes a parameter with its value as the user does,
-        "{solver:auto}" with another one.
+    In a message "{solver}" stands for a parameter with its value, "{solver:auto}" for
+    the parameter with another one.
     """
-
-    parameter: str
-    excludes: Callable[[Given], bool]
-    message: str
+    kernel, features = given.kernel, given.features
+    own_kernel = not isinstance(kernel, str)
+    own_map = not isinstance(features, str)
+    is_binned = not own_map and features in BINNED
+    is_learned = given.metric in LEARNED
+    by_criterion = isinstance(given.alpha, str) and given.alpha in CRITERIA
+    other_loss = given.loss not in ("auto", "squared")
+    if own_map and kernel != "auto":
+        yield (
+            "kernel",
+            "features is a map with its own kernel: keep {kernel:auto}.",
+        )
+    if own_map and given.solver != "exact" and _has_kernel_rows(features):
+        yield (
+            "features",
+            "KernelRows belong to solver='exact', which makes them of a kernel: use "
+            "solver='exact', or kernel=.",
+        )
+    if is_learned and (own_kernel or own_map):
+        yield (
+            "metric",
+            "{metric} learns lengthscales, but the kernel or map given has its own: "
+            "keep {metric:auto}, or give the kernel by name.",
+        )
+    if is_binned and given.solver == "exact":
+        yield (
+            "solver",
+            "{solver} computes the kernel itself, without {features}: keep "
+            "{features:auto}; the kernel of bins is {kernel:laplacian}.",
+        )
+    if is_binned and given.solver == "direct":
+        yield (
+            "solver",
+            "{solver} needs dense features; bins are solved by conjugate gradients: "
+            "use {solver:auto} or {solver:cg}.",
+        )
+    if is_binned and by_criterion:
+        yield (
+            "alpha",
+            "{alpha} needs the direct solver; bins are solved by conjugate gradients: "
+            "use {alpha:auto} or numbers, or {features:fourier}.",
+        )
+    if by_criterion and given.solver == "cg":
+        yield (
+            "alpha",
+            "{alpha} needs the direct solver: use {solver:direct}, or {alpha:auto} or "
+            "numbers.",
+        )
+    learns_bins = is_binned and (features == "hybrid" or is_learned)
+    if learns_bins and (own_kernel or kernel not in ("auto", "laplacian")):
+        yield (
+            "kernel",
+            "{features} with a learned metric needs the Laplacian kernel: use "
+            "{kernel:auto}, or {features:fourier}.",
+        )
+    if (
+        is_binned
+        and not own_kernel
+        and kernel != "auto"
+        and kernel not in kernels_with_bins()
+    ):
+        yield (
+            "kernel",
+            "{kernel} has no bins: use {kernels_with_bins}, or {features:fourier}.",
+        )
+    if is_binned and features == "hybrid" and given.metric == "isotropic":
+        yield (
+            "metric",
+            "{features} learns its metrics: use {metric:auto}, ard or full, or, in "
+            "Python, ConcatenatedFeatures.",
+        )
+    if given.solver == "exact" and other_loss:
+        yield (
+            "loss",
+            "{solver} minimises squared errors: use {solver:auto}, or {loss:squared}.",
+        )
+    if given.uncertainty and other_loss:
+        yield (
+            "uncertainty",
+            "Standard deviations and intervals need the squared loss: use "
+            "{loss:squared}, or leave uncertainty out; for a single quantile use the "
+            "quantile loss.",
+        )
 
 
 def named_kernels() -> dict[str, Any]:
@@ -125,110 +180,6 @@ def _has_kernel_rows(features: Any) -> bool:
     from bochner.features.nystroem import has_kernel_rows
 
     return has_kernel_rows(features)
-
-
-def _has_learned_bins(parameters: Given) -> bool:
-    return parameters.binned and (
-        parameters.features == "hybrid" or parameters.metric in LEARNED
-    )
-
-
-RULES = (
-    Rule(
-        "kernel",
-        lambda parameters: parameters.own_map and parameters.kernel != "auto",
-        "features is a map with its own kernel: keep {kernel:auto}.",
-    ),
-    Rule(
-        "features",
-        lambda parameters: (
-            parameters.solver != "exact" and _has_kernel_rows(parameters.features)
-        ),
-        "KernelRows belong to solver='exact', which makes them of a kernel: use "
-        "solver='exact', or kernel=.",
-    ),
-    Rule(
-        "metric",
-        lambda parameters: (
-            parameters.metric in LEARNED
-            and (parameters.own_kernel or parameters.own_map)
-        ),
-        "{metric} learns lengthscales, but the kernel or map given has its own: keep "
-        "{metric:auto}, or give the kernel "
-        "by name.",
-    ),
-    Rule(
-        "solver",
-        lambda parameters: parameters.solver == "exact" and parameters.binned,
-        "{solver} computes the kernel itself, without {features}: keep "
-        "{features:auto}; the kernel of bins is "
-        "{kernel:laplacian}.",
-    ),
-    Rule(
-        "solver",
-        lambda parameters: parameters.solver == "direct" and parameters.binned,
-        "{solver} needs dense features; bins are solved by conjugate gradients: use "
-        "{solver:auto} or {solver:cg}.",
-    ),
-    Rule(
-        "alpha",
-        lambda parameters: parameters.criterion and parameters.binned,
-        "{alpha} needs the direct solver; bins are solved by conjugate gradients: "
-        "use {alpha:auto} or numbers, or "
-        "{features:fourier}.",
-    ),
-    Rule(
-        "alpha",
-        lambda parameters: parameters.criterion and parameters.solver == "cg",
-        "{alpha} needs the direct solver: use {solver:direct}, or {alpha:auto} or "
-        "numbers.",
-    ),
-    Rule(
-        "kernel",
-        lambda parameters: (
-            _has_learned_bins(parameters)
-            and (
-                parameters.own_kernel or parameters.kernel not in ("auto", "laplacian")
-            )
-        ),
-        "{features} with a learned metric needs the Laplacian kernel: use "
-        "{kernel:auto}, or {features:fourier}.",
-    ),
-    Rule(
-        "kernel",
-        lambda parameters: (
-            parameters.binned
-            and not parameters.own_kernel
-            and parameters.kernel != "auto"
-            and parameters.kernel not in kernels_with_bins()
-        ),
-        "{kernel} has no bins: use {kernels_with_bins}, or {features:fourier}.",
-    ),
-    Rule(
-        "metric",
-        lambda parameters: (
-            parameters.features == "hybrid" and parameters.metric == "isotropic"
-        ),
-        "{features} learns its metrics: use {metric:auto}, ard or full, or, in "
-        "Python, ConcatenatedFeatures.",
-    ),
-    Rule(
-        "loss",
-        lambda parameters: (
-            parameters.solver == "exact" and parameters.loss not in ("auto", "squared")
-        ),
-        "{solver} minimises squared errors: use {solver:auto}, or {loss:squared}.",
-    ),
-    Rule(
-        "uncertainty",
-        lambda parameters: (
-            bool(parameters.uncertainty) and parameters.loss not in ("auto", "squared")
-        ),
-        "Standard deviations and intervals need the squared loss: use "
-        "{loss:squared}, or leave uncertainty out; for a "
-        "single quantile use the quantile loss.",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -338,7 +289,6 @@ def check_parameters(model: Any) -> None:
     for name in PARAMETERS:
         if hasattr(model, name):
             check_parameter(name, getattr(model, name))
-    uncertain = getattr(model, "uncertainty", False)
     given = Given(
         model.kernel,
         model.features,
@@ -346,10 +296,10 @@ def check_parameters(model: Any) -> None:
         model.alpha,
         model.solver,
         model.loss,
-        uncertain,
+        model.uncertainty,
     )
-    if broken_rule := conflict(given):
-        raise ValueError(broken_rule.message)
+    if clash := conflict(given):
+        raise ValueError(clash.message)
 
 
 def check_parameter(name: str, value: Any) -> None:
@@ -359,36 +309,24 @@ def check_parameter(name: str, value: Any) -> None:
     parameter = PARAMETERS[name]
     if not parameter.kinds or (isinstance(value, str) and value in allowed_words(name)):
         return
-    kind = next(
-        (
-            KINDS[kind]
-            for kind in parameter.kinds
-            if kind in KINDS and KINDS[kind].is_of(value)
-        ),
-        None,
-    )
+    kinds = [KINDS[name] for name in parameter.kinds if name != "word"]
+    kind = next((kind for kind in kinds if kind.is_of(value)), None)
+    described = _described(name, parameter.kinds)
     if kind is None:
-        choice = isinstance(value, str) and len(parameter.words) > 1
-        error = (
-            TypeError
-            if {"integer", "number"} & {*parameter.kinds} and not choice
-            else ValueError
-        )
+        is_word = isinstance(value, str)
+        is_choice = is_word and len(parameter.words) > 1
+        is_number = {"integer", "number"} & {*parameter.kinds}
+        error = TypeError if is_number and not is_choice else ValueError
         hint = (
             f" {value!r} of scikit-learn is {OTHER_NAMES[value]} here."
-            if isinstance(value, str) and value in OTHER_NAMES
+            if is_word and value in OTHER_NAMES
             else ""
         )
-        raise error(
-            f"{name} must be {_described(name, parameter.kinds)}, got "
-            f"{value!r:.200}.{hint}"
-        )
+        raise error(f"{name} must be {described}, got {value!r:.200}.{hint}")
     try:
         within = kind.within(value)
     except TypeError as fault:  # as_map tells what is no map
-        raise TypeError(
-            f"{name} must be {_described(name, parameter.kinds)}: {fault}"
-        ) from None
+        raise TypeError(f"{name} must be {described}: {fault}") from None
     if not within:
         raise ValueError(f"{name} must be {kind.range_name}, got {value!r:.200}.")
 
@@ -407,7 +345,7 @@ def read_parameter(name: str, text: str) -> Any:
     kinds = [
         kind for kind in PARAMETERS[name].kinds if kind == "word" or KINDS[kind].read
     ]
-    for kind in (KINDS[kind] for kind in kinds if kind in KINDS):
+    for kind in (KINDS[kind] for kind in kinds if kind != "word"):
         with suppress(ValueError):
             value = kind.read(text) if kind.read else None
             if not kind.within(value):

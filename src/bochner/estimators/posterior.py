@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.data.weights import draw_rows
@@ -18,17 +19,16 @@ from bochner.engines.algebra import product
 from bochner.estimators.ridge import RidgeSolution
 from bochner.estimators.ridge.interval_calibration import (
     ErrorSize,
-    Observations,
     ScaleMap,
     fit_error_size,
-    observation_hashes,
 )
+from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import leaves
 from bochner.features.nystroem import LandmarkFeatures, PriorFunctions, has_exact_kernel
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
-from bochner.selection.validation import HeldOutPredictions, LeftOut
+from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.posterior_variance import (
     LinearPosterior,
     Noise,
@@ -108,15 +108,16 @@ class Posterior:
         assert features.dense is not None
         return features.dense
 
-    def forms(self, basis: DenseFeatures, X: Rows, Z: NDArray) -> NDArray[np.float64]:
+    def forms(self, basis: DenseFeatures, X: Rows, Z: NDArray) -> Floats:
         """Variance of the function over that of the noise, of rows X with features
-        Z, shape (n,).
-        """
-        return function_forms(self.linear, basis, self.alpha_, X, Z)
+        Z, shape (n,): of the weights, and of what the features do not reach.
 
-    def variances(
-        self, features: FeatureMap, X: Rows
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        The latter is k(x, x) - |z(x)|^2 over alpha, which is the noise over the prior's
+        variance.
+        """
+        return self.linear.forms(Z) + missed(basis, X, Z) / self.alpha_
+
+    def variances(self, features: FeatureMap, X: Rows) -> tuple[Floats, Floats]:
         """Variances of the function and of the noise at encoded rows, each of shape
         (n, K).
         """
@@ -132,7 +133,7 @@ class Posterior:
             noise[a : a + len(Z)] = parameters.noise(self._log_sizes(rows))
         return function, noise
 
-    def covariances(self, features: FeatureMap, X: Rows) -> NDArray[np.float64]:
+    def covariances(self, features: FeatureMap, X: Rows) -> Floats:
         """Covariances of the function's values at n encoded rows, shape (n, n, K).
 
         They are those of the functions that `sample` draws, and have the variances on
@@ -151,15 +152,13 @@ class Posterior:
         return ratios[:, :, np.newaxis] * scale[:, np.newaxis] * scale
 
     @staticmethod
-    def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> NDArray[np.float64]:
+    def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> Floats:
         """The kernel of n rows less what features of landmarks tell of it, (n, n)."""
         rows = _wide(X)
         kernel = LandmarkFeatures(features, rows, np.empty((0, 0)))
         return kernel.values(rows) - product(Z, Z.T)
 
-    def variances_of_sums(
-        self, features: FeatureMap, X: Rows, A: NDArray
-    ) -> NDArray[np.float64]:
+    def variances_of_sums(self, features: FeatureMap, X: Rows, A: NDArray) -> Floats:
         """Variances of the sums A f of the function's values f at encoded rows, shape
         (G, K).
 
@@ -175,13 +174,11 @@ class Posterior:
         forms = self.linear.forms(product(A, Z), A.sum(axis=1))
         if isinstance(basis, LandmarkFeatures):
             beyond = self._beyond(features, X, Z)
-            forms += (
-                np.maximum(np.einsum("gi,gi->g", product(A, beyond), A), 0.0)
-                / self.alpha_
-            )
+            missed_variances = np.einsum("gi,gi->g", product(A, beyond), A)
+            forms += np.maximum(missed_variances, 0.0) / self.alpha_
         return self.noise.function(forms)
 
-    def _log_sizes(self, X: Rows) -> NDArray[np.float64]:
+    def _log_sizes(self, X: Rows) -> Floats:
         """Logarithms of the sizes of errors at encoded rows, shape (n, K)."""
         if self.size_ is None:
             return np.zeros((X.shape[0], len(self.level_)))
@@ -189,7 +186,7 @@ class Posterior:
 
     def sample(
         self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Functions less their mean at encoded rows, shape (n, K, S), by pathwise
         conditioning.
 
@@ -202,16 +199,10 @@ class Posterior:
         normal = rng.standard_normal((len(self.mean_) + 1, K * n_samples))
         weights = self.linear.spread(normal[:-1])
         constant = normal[-1] / np.sqrt(self.weight_)
-        prior = (
-            PriorFunctions(features, K * n_samples, rng)
-            if isinstance(basis, LandmarkFeatures)
-            else None
-        )
-        told = (
-            self.landmark_root_ @ prior(self.landmarks_)
-            if prior is not None
-            else np.empty(0)
-        )
+        prior = None
+        if isinstance(basis, LandmarkFeatures):
+            prior = PriorFunctions(features, K * n_samples, rng)
+            told = self.landmark_root_ @ prior(self.landmarks_)
         result = np.empty((X.shape[0], K, n_samples))
         for a in range(0, X.shape[0], BLOCK_ROWS):
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
@@ -227,19 +218,7 @@ class Posterior:
         return result
 
 
-def function_forms(
-    linear: LinearPosterior, basis: DenseFeatures, alpha: float, X: Rows, Z: NDArray
-) -> NDArray[np.float64]:
-    """Variance of the function over that of the noise: of the weights, and of what
-    features Z of rows X do not reach.
-
-    Shape (n,). The latter is k(x, x) - |z(x)|^2 over alpha, which is the noise over the
-    prior's variance.
-    """
-    return linear.forms(Z) + missed(basis, X, Z) / alpha
-
-
-def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> NDArray[np.float64] | float:
+def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> Floats | float:
     """What of the kernel k(x, x) the features do not reach, shape (n,)."""
     if not isinstance(basis, LandmarkFeatures):
         return 0.0
@@ -247,16 +226,29 @@ def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> NDArray[np.float64] | f
 
 
 class Summed(NamedTuple):
-    """Moments of the features of a basis, what they tell of the weights, and whether
-    they are of all rows.
+    """Some rows with features of a basis, and what the moments of rows tell of the
+    weights.
 
-    Z, (n, D), are the features of the rows, or of some of many, and the weights those
-    that they have in the moments.
+    Attributes
+    ----------
+    source : ArraySource
+        Observations, dense; or some of many.
+    basis : DenseFeatures
+    Z : array of shape (n, D)
+        Their features.
+    weight : array of shape (n,)
+        That they have in the moments.
+    moments : Moments
+    linear : LinearPosterior
+    alpha : float
+    whole : bool
+        Whether the moments are of all rows.
     """
 
+    source: ArraySource
     basis: DenseFeatures
-    Z: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    Z: Floats
+    weight: Floats
     moments: Moments
     linear: LinearPosterior
     alpha: float
@@ -268,10 +260,10 @@ class Errors(NamedTuple):
     d), h, weights and hashes, (n,).
     """
 
-    errors: NDArray[np.float64]
-    X: NDArray[np.float64]
-    forms: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    errors: Floats
+    X: Floats
+    forms: Floats
+    weight: Floats
     hashes: NDArray[np.uint64]
 
 
@@ -300,41 +292,20 @@ def fit_posterior(
     """
     features = fitted.features
     rng = np.random.default_rng(seed)
-    sizes = N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS
     n_landmarks, n_rows, n_errors = (budget or Budget()).shrunk(
-        sizes, POLICY.posterior_seconds, 3
+        (N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS), POLICY.posterior_seconds, 3
     )
-    source, share = _summed(design.source, rng, n_rows)
-    summed = _sum(
-        design,
-        source,
-        share,
-        _basis(features, source, rng, n_landmarks),
-        features,
-        fitted.alpha,
-    )
-    held_out_predictions = fitted.held_out_predictions
-    held_out_errors = (
-        None
-        if held_out_predictions is None or held_out_predictions.rows is None
-        else _own_errors(
-            summed, held_out_predictions, held_out_predictions.rows, rng, n_errors
-        )
-    )
-    many = held_out_errors is not None and len(held_out_errors.errors) >= min(
-        FEWEST_ERRORS, n_errors, source.n_rows / 2
-    )
-    learned = (
-        held_out_errors
-        if held_out_errors is not None and many
-        else _leave_one_out(summed, source)
-    )
-    return Posterior(
-        summed.basis,
-        summed.linear,
-        fitted.alpha,
-        *_noise(learned, held_out_errors or learned, rng, scale),
-    )
+    source, share = _observations(design.source, rng, n_rows)
+    basis = _basis(features, source, rng, n_landmarks)
+    summed = _sum(design, source, share, basis, features, fitted.alpha)
+    held_out = fitted.held_out_predictions
+    scored = None if held_out is None else _own_errors(summed, held_out, rng, n_errors)
+    enough = min(FEWEST_ERRORS, n_errors, source.n_rows / 2)
+    learned = scored
+    if learned is None or len(learned.errors) < enough:
+        learned = _leave_one_out(summed)
+    noise, size = _noise(learned, scored or learned, rng, scale)
+    return Posterior(basis, summed.linear, fitted.alpha, noise, size)
 
 
 def refit_posterior(
@@ -359,20 +330,20 @@ def refit_posterior(
     rng = np.random.default_rng(seed)
     features = design.features
     alpha = former.alpha_
-    source, share = _summed(design.source, rng)
+    source, share = _observations(design.source, rng)
     same = all(map(has_exact_kernel, leaves(features)))
     basis = former.basis(features) if same else _basis(features, source, rng)
     summed = _sum(design, source, share, basis, features, alpha)
-    if not same:
-        errors = _leave_one_out(summed, source)
-        return Posterior(
-            basis, summed.linear, alpha, *_noise(errors, errors, rng, scale)
+    if same:
+        level, slope, signal, constant, reach = former.noise
+        noise = Noise(
+            level + np.log(units), slope, signal * units**2, constant * units**2, reach
         )
-    level, slope, signal, constant, reach = former.noise
-    noise = Noise(
-        level + np.log(units), slope, signal * units**2, constant * units**2, reach
-    )
-    return Posterior(basis, summed.linear, alpha, noise, former.size_)
+        size = former.size_
+    else:
+        errors = _leave_one_out(summed)
+        noise, size = _noise(errors, errors, rng, scale)
+    return Posterior(basis, summed.linear, alpha, noise, size)
 
 
 def _sum(
@@ -388,32 +359,32 @@ def _sum(
     """
     X, y, weight = source.whole()
     Z = basis.rows(X)
-    if share == 1 or isinstance(basis, LandmarkFeatures):
+    whole = share == 1
+    if whole or isinstance(basis, LandmarkFeatures):
         moments = _moments(Z, y, weight)
-        return Summed(
-            basis, Z, weight, moments, posterior_of(moments, alpha), alpha, share == 1
-        )
-    moments = Design(design.source, features, np.float64).moments()
-    return Summed(
-        basis, Z, weight * share, moments, posterior_of(moments, alpha), alpha, True
-    )
+    else:
+        moments = Design(design.source, features, np.float64).moments()
+        weight = weight * share
+        whole = True
+    linear = posterior_of(moments, alpha)
+    return Summed(source, basis, Z, weight, moments, linear, alpha, whole)
 
 
-def _summed(
+def _observations(
     source: ArraySource, rng: np.random.Generator, most: int = SUMMED_ROWS
 ) -> tuple[ArraySource, float]:
     """Observations, dense and in double precision; of many a share, with weights
     that keep their sum.
     """
-    observations = Observations.of(source)
+    observations = OutOfSample.of(source)
     rows, factors = draw_rows(observations.weight, most, rng)
-    X, y, weight = observations.source(source, rows).whole()
+    X, y, weight = observations.rows_of(rows).whole()
     weight = weight if factors is None else weight * factors
     weight = weight * (source.total_weight / weight.sum())
     return ArraySource(_wide(X), y, weight), len(rows) / len(observations.row)
 
 
-def _wide(X: Rows) -> NDArray[np.float64]:
+def _wide(X: Rows) -> Floats:
     return (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
 
 
@@ -448,9 +419,9 @@ def _moments(Z: NDArray, y: NDArray, weight: NDArray) -> Moments:
     return moments
 
 
-def _leave_one_out(summed: Summed, source: ArraySource) -> Errors:
+def _leave_one_out(summed: Summed) -> Errors:
     """Leave-one-out errors of the regression on the features of the posterior."""
-    X, y, weight = source.whole()
+    X, y, weight = summed.source.whole()
     errors, forms = leave_one_out_errors(
         summed.linear, summed.moments, summed.Z, y, summed.weight
     )
@@ -459,36 +430,33 @@ def _leave_one_out(summed: Summed, source: ArraySource) -> Errors:
 
 
 def _own_errors(
-    summed: Summed,
-    held_out: HeldOutPredictions,
-    left_out: LeftOut,
-    rng: np.random.Generator,
-    most: int,
+    summed: Summed, held_out: HeldOutPredictions, rng: np.random.Generator, most: int
 ) -> Errors:
     """Errors of the model itself for rows that it has not seen; h as it was without
     these, where all are summed.
     """
-    row_numbers, _ = draw_rows(held_out.weight, most, rng)
-    X = _wide(left_out.X[row_numbers])
-    row_weights = left_out.weight[row_numbers]
-    linear = summed.linear
+    assert held_out.X is not None
+    assert held_out.fitted_weight is not None
+    rows, _ = draw_rows(held_out.weight, most, rng)
+    X = _wide(held_out.X[rows])
+    weight = held_out.fitted_weight[rows]
     Z = summed.basis.rows(X)
     if not summed.whole:
-        forms = linear.forms(Z)
-    elif left_out.fold is None:
-        forms = forms_without_each(linear, Z, row_weights)
+        forms = summed.linear.forms(Z)
+    elif held_out.fold is None:
+        forms = forms_without_each(summed.linear, Z, weight)
     else:
         forms = forms_without(
-            summed.moments, summed.alpha, Z, row_weights, left_out.fold[row_numbers]
+            summed.moments, summed.alpha, Z, weight, held_out.fold[rows]
         )
     forms += missed(summed.basis, X, Z) / summed.alpha
-    hashes = observation_hashes(row_hashes(X), held_out.targets[row_numbers])
+    targets = held_out.targets[rows]
     return Errors(
-        (held_out.targets - held_out.predicted)[row_numbers],
+        targets - held_out.predicted[rows],
         X,
         forms,
-        held_out.weight[row_numbers],
-        hashes,
+        held_out.weight[rows],
+        observation_hashes(row_hashes(X), targets),
     )
 
 
@@ -505,19 +473,14 @@ def _noise(
     source = ArraySource(learned.X[rows], learned.errors[rows], learned.weight[rows])
     size, sizes_left_out = fit_error_size(source, scale, 0, SCALE_ROWS)
     sizes = size(scored.X)
-    seen, place = _places(scored.hashes, learned.hashes[rows])
-    sizes[seen] = sizes_left_out()[place]
+    # Of rows that it was learned from, the size that is left without each
+    hashes = learned.hashes[rows]
+    order = np.argsort(hashes)
+    place = np.searchsorted(hashes[order], scored.hashes)
+    place = order[np.minimum(place, len(hashes) - 1)]
+    seen = hashes[place] == scored.hashes
+    sizes[seen] = sizes_left_out()[place[seen]]
     noise = fit_noise(
         scored.errors, scored.forms, np.log(sizes), scored.weight, constant
     )
     return (noise, size) if noise.slope.any() else (constant_noise(constant), None)
-
-
-def _places(
-    hashes: NDArray, among: NDArray
-) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which of the hashes are among others, and where in these."""
-    order = np.argsort(among)
-    place = order[np.minimum(np.searchsorted(among[order], hashes), len(among) - 1)]
-    seen = among[place] == hashes
-    return seen, place[seen]

@@ -16,6 +16,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
 from bochner.data.outliers import outer_fences
 from bochner.data.weights import checked_weight
@@ -23,7 +24,7 @@ from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
-from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
+from bochner.estimators.cross_fitting import cross_fitted
 from bochner.estimators.extrapolation import PredictionBounds
 from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
@@ -32,12 +33,12 @@ from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
 from bochner.estimators.posterior import Posterior, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.interval_calibration import (
-    CalibrationRows,
     ErrorScale,
     ScaleMap,
     fit_error_scale,
     scale_map,
 )
+from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_numbers, threads_of
 from bochner.inputs.targets import (
@@ -347,23 +348,21 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         bounded: bool = True,
         cv: Any = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            features,
-            n_components,
-            metric,
-            alpha,
-            loss,
-            solver,
-            tol,
-            time_limit,
-            random_state,
-            verbose,
-            numeric_features,
-            text_features,
-            day_first,
-            cv,
-        )
+        self.kernel = kernel
+        self.features = features
+        self.n_components = n_components
+        self.metric = metric
+        self.alpha = alpha
+        self.loss = loss
+        self.solver = solver
+        self.tol = tol
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.verbose = verbose
+        self.numeric_features = numeric_features
+        self.text_features = text_features
+        self.day_first = day_first
+        self.cv = cv
         self.quantile = quantile
         self.uncertainty = uncertainty
         self.bounded = bounded
@@ -552,12 +551,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y = checked_numbers(self, X, y, "KernelMachineClassifier")
         weight = checked_weight(sample_weight, X)
         values = y.reshape(len(y), -1)
-        if (
-            getattr(self, "loss_", self.loss) in ROBUST_LOSSES
-        ):  # a first batch is checked before a fit begins
+        bounds = PredictionBounds.of(values, weight)
+        # A first batch is checked before a fit begins
+        if getattr(self, "loss_", self.loss) in ROBUST_LOSSES:
             values = np.clip(values, *outer_fences(values, weight))
         moments = target_moments(values, weight)
-        bounds = PredictionBounds.of(y.reshape(len(y), -1), weight)
         return Target(y, weight, *mean_and_scale(moments), bounds)
 
     def _learn_target(self, rows: TrainingRows, classes: Any = None) -> Targets:
@@ -578,13 +576,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _store_scale(self, target: Target) -> None:
         """Store the mean and scale that turn predictions into targets."""
-        mean = target.mean
-        scale = target.scale
+        self.target_mean_ = target.mean
+        self.target_scale_ = target.scale
         if self._has_log_link:
-            mean = np.zeros_like(mean)
-            scale = np.ones_like(scale)
-        self.target_mean_ = mean
-        self.target_scale_ = scale
+            self.target_mean_ = np.zeros_like(target.mean)
+            self.target_scale_ = np.ones_like(target.scale)
         self._one_target = target.y.ndim == 1
 
     def _solver_targets(self, target: Target) -> Targets:
@@ -617,11 +613,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 f"{other.y.shape}: give as many targets."
             )
 
-    def _counts_groups(self) -> bool:
-        spread = vars(self).get("spread_")
-        return spread is not None and spread.scores.unit == "groups"
-
-    def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> CrossFitted | None:
+    def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> Any:
         if not self.uncertainty:
             return None
         return cross_fitted(self, rows, prepared.source, prepared.seed, prepared.budget)
@@ -631,19 +623,18 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         design: Design,
         solution: RidgeSolution,
         problem: RidgeProblem,
-        rows: Prepared,
         target: Target,
+        passes: Design | None,
     ) -> LossFit | None:
         if self.loss_ == "squared":
             return None
-        aims = self._aims(target)
         return fit_numbers(
             design,
             solution,
-            problem,
+            replace(problem, budget=problem.budget.stage("loss")),
             self.loss_,
             self.quantile,
-            aims,
+            self._aims(target),
             given_alphas(self.alpha),
         )
 
@@ -663,19 +654,16 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ) -> None:
         super()._store(solution, choice)
         bounds = None
+        targets = self._known_targets()
         if self.bounded:
+            unseen = (loss_fit or solution).unseen
             bounds = self._range.learned(
-                (loss_fit or solution).unseen,
-                self._seed(),
-                self._known_targets(),
-                self._has_log_link,
+                unseen, self._seed(), targets, self._has_log_link
             )
         self._store_bounds(bounds)
         budget = Budget() if rows is None else rows.budget
         self.spread_ = self._fit_error_scale(
-            solution.calibration,
-            self._known_targets(),
-            budget.stage("intervals"),
+            solution.calibration, targets, budget.stage("intervals")
         )
         if rows is not None and design is not None and self._request.wants("std"):
             stage = budget.stage("deviations")
@@ -707,39 +695,45 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         spread = getattr(self, "spread_", None)
         seed = self._seed() if spread is None else spread.seed
         source = self._other_rows(rows, self._solver_targets(target))
-        bounds = vars(self).get("bounds_")
-        self._store_bounds(None if bounds is None else bounds.refitted(target.bounds))
+        bounds = self.bounds_
+        if bounds is not None:
+            bounds = replace(target.bounds, reach=bounds.reach)
+        self._store_bounds(bounds)
         if self.loss_ == "squared":
-            crossed = (
-                cross_fitted(self, rows, source, seed, Budget())
-                if spread is not None
-                else None
-            )
-            uncertain = spread is not None and crossed is None
+            crossed = None
+            if spread is not None:
+                crossed = cross_fitted(self, rows, source, seed, Budget())
+            is_open = spread is not None and crossed is None
             _, _, solution = self._solve_again(
-                source, seed, self.features_, self.alpha_, uncertain
+                source, seed, self.features_, self.alpha_, is_open
             )
-            calibration = (
-                crossed.calibration if crossed is not None else solution.calibration
-            )
+            calibration = solution.calibration if crossed is None else crossed[0]
             scaled = Standardised(target.mean, target.scale)
             self.spread_ = self._fit_error_scale(calibration, scaled, Budget(), spread)
             coef = solution.coef
             if hasattr(self, "posterior_"):
                 design = Design(source, self.features_, self.feature_weights_.dtype)
-                units = self.target_scale_ / target.scale
-                scale = self._scale_map(Budget())
                 self.posterior_ = refit_posterior(
-                    design, self.posterior_, units, self._seed(), scale
+                    design,
+                    self.posterior_,
+                    self.target_scale_ / target.scale,
+                    self._seed(),
+                    self._scale_map(Budget()),
                 )
         else:
             design, problem, solution = self._solve_again(
                 source, seed, self.features_, self._ridge_alpha
             )
-            way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(target)
-            coef = self._store_loss(
-                solution, fit_numbers_again(design, solution, problem, *way)
+            loss_fit = fit_numbers_again(
+                design,
+                solution,
+                problem,
+                self._fitted_loss,
+                self.alpha_,
+                self.n_steps_,
+                self._aims(target),
             )
+            coef = self._store_loss(solution, loss_fit)
         self._store_scale(target)
         self.feature_weights_ = coef
 
@@ -749,7 +743,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _fit_error_scale(
         self,
-        rows: CalibrationRows | None,
+        rows: OutOfSample | None,
         targets: Standardised,
         budget: Budget,
         former: ErrorScale | None = None,
@@ -761,22 +755,19 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             return None
         if self.bounds_ is not None:
             rows = replace(rows, predicted=self.bounds_.within(rows.predicted, targets))
-        return fit_error_scale(
-            rows,
-            self.encoder_.column_groups(),
-            budget,
-            None if former is None or former.size is None else former.size.features,
-        )
+        features = None
+        if former is not None and former.size is not None:
+            features = former.size.features
+        return fit_error_scale(rows, self.encoder_.column_groups(), budget, features)
 
     def _scale_map(self, budget: Budget) -> ScaleMap:
         """How the map of the error scale is chosen: that of the intervals if they
         have one.
         """
-        spread = getattr(self, "spread_", None)
 
         def choose(rows: ArraySource) -> FeatureMap:
-            if spread is not None and spread.size is not None:
-                return spread.size.features
+            if self.spread_ is not None and self.spread_.size is not None:
+                return self.spread_.size.features
             return scale_map(rows, self.encoder_.column_groups(), 0, budget)
 
         return choose
@@ -868,18 +859,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ) -> Any:
         """Means, or means and standard deviations; the latter not of collections."""
         scores = self._scores(X, n_jobs)
-        scores = Standardised(self.target_mean_, self.target_scale_).inverse(
-            scores, self._has_log_link
-        )
-        bounds = vars(self).get("bounds_")
-        scores = scores if bounds is None else bounds.clipped(scores)
-        mean = scores[:, 0] if self._one_target else scores
+        values = self._known_targets().inverse(scores, self._has_log_link)
+        if self.bounds_ is not None:
+            values = self.bounds_.clipped(values)
+        mean = values[:, 0] if self._one_target else values
         return (mean, self._deviations(X, noise, n_jobs)) if return_std else mean
 
     @rowwise("std")
-    def _deviations(
-        self, X: Any, noise: bool, n_jobs: int | None
-    ) -> NDArray[np.float64]:
+    def _deviations(self, X: Any, noise: bool, n_jobs: int | None) -> Floats:
         """Standard deviations of new targets, or of the function, of the shape of
         predictions.
         """
@@ -893,7 +880,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return std[:, 0] if self._one_target else std
 
     @any_arrays
-    def _covariances(self, X: Any, noise: bool) -> NDArray[np.float64]:
+    def _covariances(self, X: Any, noise: bool) -> Floats:
         """Covariances of new targets, or of the function's values, at n rows."""
         posterior = self._posterior()
         with single_threaded_blas():
@@ -907,9 +894,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return covariance[:, :, 0] if self._one_target else covariance
 
     @any_arrays
-    def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = None
-    ) -> NDArray[np.float64]:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw functions from the posterior and evaluate them, without the noise of
         targets.
 
@@ -970,9 +955,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 self.features_, rows, n_samples, np.random.default_rng(seed)
             )
         drawn += mean[:, :, np.newaxis]
-        drawn = (
-            drawn * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
-        )
+        drawn = drawn * self.target_scale_[:, None] + self.target_mean_[:, None]
         return drawn[:, 0] if self._one_target else drawn
 
     def _posterior(self) -> Posterior:
@@ -988,7 +971,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     @rowwise()
     def predict_interval(
         self, X: Any, coverage: float = 0.9, n_jobs: int | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Predict intervals that contain the target of a new row with a given
         probability.
 
@@ -1087,7 +1070,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     @rowwise()
     def predict_quantile(
         self, X: Any, q: float | Sequence[float], n_jobs: int | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Predict quantiles of the target of new rows.
 
         They are f(x) + sigma(x) times quantiles of the scores of `predict_interval`,
@@ -1140,9 +1123,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return quantiles if asked.ndim else quantiles[..., 0]
 
     @single_threaded_blas()
-    def _quantiles(
-        self, X: Any, q: NDArray[np.float64], n_jobs: int | None
-    ) -> NDArray[np.float64]:
+    def _quantiles(self, X: Any, q: Floats, n_jobs: int | None) -> Floats:
         """Quantiles of shape (n, Q) or (n, K, Q)."""
         check_is_fitted(self)
         spread = self.spread_
@@ -1155,19 +1136,22 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 "'intervals'."
             )
         factors = spread.scores.quantiles(q)
-        centre, scale = self._centre_and_scale(X, spread, n_jobs)
-        low, high = spread.limits
+        centre = self._scores(X, n_jobs, spread.centre)
+        if self.bounds_ is not None:
+            centre = self.bounds_.within(centre, self._known_targets())
+        scale = np.ones(centre.shape)
+        if spread.size is not None:
+            roots = self._scores(X, n_jobs, spread.size.roots, spread.size.features)
+            scale = spread.size.of_roots(roots)
         reach = scale[:, :, np.newaxis] * factors.T
         unseen = np.asarray(self._unseen_variances(X))
-        if (
-            unseen.any()
-        ):  # by as much as the quantiles of a normal distribution between the levels
+        if unseen.any():
+            # By as much as quantiles of a normal distribution between the levels
             between = np.sqrt(unseen)[:, :, np.newaxis] * ndtri(q)
             reach = np.sign(between + reach) * np.hypot(reach, between)
+        low, high = spread.limits
         ends = np.clip(centre[:, :, np.newaxis] + reach, low[:, None], high[:, None])
-        ends = (
-            ends * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
-        )
+        ends = ends * self.target_scale_[:, None] + self.target_mean_[:, None]
         return ends[:, 0] if self._one_target else ends
 
     def _unseen_variances(self, X: Any) -> NDArray | float:
@@ -1177,17 +1161,3 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         variances = getattr(self, "level_variances_", {})
         X = self._rows(X, reset=False, cautions=False) if variances else X
         return self.encoder_.unseen_variances(X, variances)
-
-    def _centre_and_scale(
-        self, X: Any, spread: ErrorScale, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
-        """Centres and scales in units of standardised targets, both of shape (n, K)."""
-        centres = self._scores(X, n_jobs, spread.centre)
-        bounds = vars(self).get("bounds_")
-        if bounds is not None:
-            centres = bounds.within(centres, self._known_targets())
-        size = spread.size
-        if size is None:
-            return centres, np.ones(centres.shape)
-        roots = self._scores(X, n_jobs, size.roots, size.features)
-        return centres, size.of_roots(roots)

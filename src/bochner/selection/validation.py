@@ -20,6 +20,7 @@ from bochner.arrays import Indices
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.data.row_splits import Fold, RowSplits, complement
+from bochner.data.weights import group_sums
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
@@ -462,51 +463,45 @@ class Validator:
         return few
 
 
-class LeftOut(NamedTuple):
-    """Rows that a model has not seen.
+class HeldOutPredictions(NamedTuple):
+    """Predictions for rows that the model has not seen.
 
     Attributes
     ----------
-    X : array or CSR matrix of shape (n, d)
-        Encoded.
+    predicted, targets : arrays of shape (n, K)
     weight : array of shape (n,)
-        With which they are fitted otherwise.
+        How much the rows count.
+    X : array or CSR matrix of shape (n, d), or None
+        Encoded.
+    group : int array of shape (n,) or None
+        Where rows belong to groups.
+    fitted_weight : array of shape (n,) or None
+        With which the rows are fitted otherwise, where these are observations.
     fold : int array of shape (n,) or None
         Rows with the same number were left out together; each by itself where None.
-    """
-
-    X: Rows
-    weight: NDArray
-    fold: NDArray[np.intp] | None = None
-
-
-class HeldOutPredictions(NamedTuple):
-    """Predictions for rows that the model has not seen, their targets, both of shape
-    (n, K), weights, (n,), and groups, (n,), where rows belong to such.
     """
 
     predicted: NDArray
     targets: NDArray
     weight: NDArray
-    rows: LeftOut | None = None
+    X: Rows | None = None
     group: Indices | None = None
+    fitted_weight: NDArray | None = None
+    fold: Indices | None = None
 
     def distinct(self) -> HeldOutPredictions:
         """Equal rows as one, of their weight and mean target: a copy is no evidence
         of its own.
         """
-        if self.rows is None:
+        if self.X is None:
             return self
         _, first, group = np.unique(
-            row_hashes(self.rows.X), return_index=True, return_inverse=True
+            row_hashes(self.X), return_index=True, return_inverse=True
         )
         if len(first) == len(group):
             return self
         total = np.bincount(group, self.weight)
-        sums = np.stack(
-            [np.bincount(group, self.weight * column) for column in self.targets.T],
-            axis=1,
-        )
+        sums = group_sums(group, self.targets, self.weight)
         targets = np.where(total[:, np.newaxis] > 0, sums, self.targets[first])
         targets /= np.where(total > 0, total, 1.0)[:, np.newaxis]
         groups = None if self.group is None else self.group[first]
@@ -714,19 +709,17 @@ class HeldOut:
 
     def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
         """Those of all folds together, given with shape (K, n) for each."""
-        parts = [
-            (fold_array.T, y, weight)
-            for fold_array, (_, y, weight) in zip(predicted, self._rows, strict=True)
-        ]
-        F, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         numbers = [np.flatnonzero(fold.held_out) for fold in self.folds]
-        fold = np.repeat(
-            np.arange(len(numbers)), [len(fold_array) for fold_array in numbers]
-        )
+        fold = np.repeat(np.arange(len(numbers)), list(map(len, numbers)))
         source = self.ridge.design.source.take(np.concatenate(numbers))
-        X, _, fitted = source.whole()
-        left_out = LeftOut(X, fitted, fold)
-        return HeldOutPredictions(F, y, weight, left_out, source.group)
+        return HeldOutPredictions(
+            np.concatenate([values.T for values in predicted]),
+            np.concatenate([rows.y for rows in self._rows]),
+            np.concatenate([rows.weight for rows in self._rows]),
+            source.whole().X,
+            source.group,
+            fold=fold,
+        )
 
 
 def sets_held_out(

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
-from bochner.design.moments import Moments
 from bochner.estimators.ridge.conjugate_gradients import (
     go_on,
     solve_from_sample,
@@ -30,45 +28,31 @@ __all__ = [
     "RidgeSolution",
     "given_alphas",
     "solve",
+    "solve_directly",
+    "solve_from_sample",
+    "solve_others_in_passes",
 ]
 
 
-def solve(
-    solver: str,
-    design: Design,
-    problem: RidgeProblem,
-    *,
-    moments: Moments | None = None,
-    sample: ArraySource | None = None,
-    start: NDArray | None = None,
-) -> RidgeSolution:
-    """Solve a ridge regression.
-
-    Parameters
-    ----------
-    solver : {"direct", "cg", "exact"}
-    design : Design
-        In memory; or a stream, with `sample` or `start`.
-    problem : RidgeProblem
-    moments : Moments, optional
-        Of all rows, for a direct solution, where those of the design are some of them,
-        which are scored.
-    sample : ArraySource, optional
-        Rows in memory that decide what is open, for conjugate gradients on a stream.
-    start : array of shape (D, K), optional
-        What was found for other rows with the same fixed map and penalty, where the
-        design is a stream.
+def solve(solver: str, design: Design, problem: RidgeProblem) -> RidgeSolution:
+    """Solve a ridge regression on rows in memory; solver is "direct", "cg" or
+    "exact".
     """
-    if sample is not None:
-        return solve_from_sample(design, problem, sample)
-    if start is None:
-        if solver == "direct":
-            return solve_directly(design, problem, moments, overwrite=moments is None)
-        return (
-            solve_iteratively(design, problem)
-            if solver == "cg"
-            else solve_exactly(design, problem)
-        )
+    if solver == "direct":
+        return solve_directly(design, problem)
+    return (
+        solve_iteratively(design, problem)
+        if solver == "cg"
+        else solve_exactly(design, problem)
+    )
+
+
+def solve_others_in_passes(
+    solver: str, design: Design, problem: RidgeProblem, start: NDArray
+) -> RidgeSolution:
+    """Solve for the rows of a stream, with a fixed map and penalty, from the
+    coefficients, (D, K), that were found for other rows.
+    """
     if solver == "direct":
         return solve_directly(design, problem, design.moments())
     return go_on(design, problem, start)

@@ -19,10 +19,11 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
-from bochner.estimators.ridge.interval_calibration import (
-    LEARNED_ROWS,
-    CalibrationRows,
+from bochner.estimators.ridge.interval_calibration import LEARNED_ROWS
+from bochner.estimators.ridge.out_of_sample import (
     LinearPredictor,
+    OutOfSample,
+    UnseenRows,
 )
 from bochner.estimators.ridge.ridge_problem import (
     Iterations,
@@ -30,7 +31,6 @@ from bochner.estimators.ridge.ridge_problem import (
     RidgeSolution,
     StoredProblem,
 )
-from bochner.estimators.ridge.unseen import UnseenRows
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.planning.cost_model import ProblemSize, by_leverage
@@ -56,16 +56,6 @@ SCALE_STEPS = 12  # iterations for bins in these, which are regularised by stopp
 SCALE_TOL = 3e-2  # relative error, where there are no bins
 
 
-class Penalty(NamedTuple):
-    """Ridge penalties of the maps, shape (M,); those that were tried, ascending, and
-    their scores, if there are any.
-    """
-
-    of_maps: NDArray
-    alphas: NDArray
-    scores: NDArray | None = None
-
-
 class Stop(NamedTuple):
     """When to stop: at the relative error `tol`, or after `n_iter` iterations; and the
     run without the validation rows before.
@@ -87,7 +77,6 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     features = design.features
     source = design.source
     needs = problem.needs
-    visit = problem.ends
     searched = not isinstance(problem.stopping, ValidationOutcome) and (
         problem.is_open or features.learns_weights
     )
@@ -102,96 +91,89 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         compared_on = HeldOut(
             IterativeRidge(smaller, problem.seed), problem.seed, budget=problem.budget
         )
-    penalty = _penalty(ridge, compared_on, problem, searched)
+    # The ridge penalties of the maps, as given, or the best on validation rows
+    alphas = problem.alphas
+    if alphas is None:
+        alphas = alphas_to_try(
+            compared_on.ridge if compared_on else ridge, design.source.total_weight
+        )
+    scores = None
+    penalty = np.full(len(ridge.maps), alphas[len(alphas) // 2])
+    if searched and compared_on and compared_on.folds:
+        penalty, scores = choose_penalty(compared_on, alphas)
     if _by_leverage(ridge, penalty, problem):
-        ridge.draw_by_leverage(float(penalty.of_maps[0]))
-    stop = stop_of(problem, held_out, penalty.of_maps)
+        ridge.draw_by_leverage(float(penalty[0]))
+    stop = stop_of(problem, held_out, penalty)
     solution, intercept = ridge.fit(
-        penalty.of_maps, stop.tol, stop.n_iter, start=stop.start, visit=problem.ends
+        penalty, stop.tol, stop.n_iter, start=stop.start, visit=problem.ends
     )
     if stop.tol and not problem.budget.is_over:
         solution.warn(stop.tol)
-    least = float(penalty.of_maps.min())
+    least = float(penalty.min())
     run = stop.run
-    n_iter = (
-        run.n_done if run is not None and stop.start is not None else 0
-    ) or solution.n_iter
+    n_iter = solution.n_iter
+    if run is not None and stop.start is not None:
+        n_iter = run.n_done or n_iter
     if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
-        features = features.with_weights(least / penalty.of_maps)
-    calibration = None
+        features = features.with_weights(least / penalty)
+    calibration = unseen = None
     predictions = None if run is None else run.predictions
     if held_out is not None and needs.observations and needs.out_of_sample:
-        rows = CalibrationRows.of(source, problem.seed, problem.held_out)
-        row_numbers = number[rows.observations.row]
+        rows = OutOfSample.of(source, problem.seed, problem.held_out)
+        number = number[rows.row]
         if predictions is not None:
-            predictions = _of_observations(predictions, held_out, rows, row_numbers)
+            predictions = _of_observations(predictions, held_out, rows, number)
         if needs.error_scale:
+            calibrated_by = run
             if run is None and held_out.folds:
-                run = held_out.trace(penalty.of_maps, 0.0, steps=n_iter)
+                calibrated_by = held_out.trace(penalty, 0.0, steps=n_iter)
             calibration = calibrate_iteratively(
-                held_out, features, penalty.of_maps, rows, row_numbers, run, visit
+                held_out,
+                features,
+                penalty,
+                rows,
+                number,
+                calibrated_by,
+                problem.ends,
             )
-    coef = _of_map(solution.coef.T, ridge, features)
-    stored = _stored_problem(ridge, features, held_out, stop.run)
-    unseen = _unseen(ridge, features, held_out, stop.run) if needs.evaluated else None
-    solution_fields = (
+    stored = None
+    if isinstance(ridge.blocks, list):
+        # Features of the solution are in memory, where another loss finds them
+        stored = StoredProblem(
+            ridge.weighted(features)
+            if features is not design.features
+            and isinstance(features, ConcatenatedFeatures)
+            else ridge,
+            [] if held_out is None else held_out.folds,
+            run and [_of_map(coef.T, ridge, features).T for coef in run.coefs],
+        )
+    if needs.evaluated and held_out is not None and run is not None:
+        # Rows held out, with the solutions without them
+        unseen = UnseenRows.of_sets(
+            ridge.design.of(ridge.design.source, features, fixed=True),
+            held_out.folds,
+            [
+                LinearPredictor(
+                    _of_map(fold_coef.T, ridge, features),
+                    ridge.uncentred(fold_coef, offset),
+                )
+                for fold_coef, offset in zip(run.coefs, run.offsets, strict=True)
+            ],
+        )
+    return RidgeSolution(
         features,
-        coef,
+        _of_map(solution.coef.T, ridge, features),
         intercept,
         least,
-        penalty.alphas,
-        penalty.scores,
+        alphas,
+        scores,
         predictions,
+        n_iter,
+        solution.residual,
+        calibration,
+        stored,
+        unseen=unseen,
     )
-    return RidgeSolution(
-        *solution_fields, n_iter, solution.residual, calibration, stored, unseen=unseen
-    )
-
-
-def _unseen(
-    ridge: IterativeRidge,
-    features: FeatureMap,
-    held_out: HeldOut | None,
-    run: HeldOutRun | None,
-) -> UnseenRows | None:
-    """Rows held out, with the solutions without them; None where there was no such
-    run.
-    """
-    if held_out is None or run is None:
-        return None
-    pairs = zip(run.coefs, run.offsets, strict=True)
-    functions = [
-        LinearPredictor(_of_map(coef.T, ridge, features), ridge.uncentred(coef, offset))
-        for coef, offset in pairs
-    ]
-    return UnseenRows.of_sets(
-        ridge.design.of(ridge.design.source, features, fixed=True),
-        held_out.folds,
-        functions,
-    )
-
-
-def _stored_problem(
-    ridge: IterativeRidge,
-    features: FeatureMap,
-    held_out: HeldOut | None,
-    run: HeldOutRun | None,
-) -> StoredProblem | None:
-    """Stored features of a solution, for another loss; None where they are not
-    stored.
-    """
-    if not isinstance(ridge.blocks, list):
-        return None
-    without = (
-        None
-        if run is None
-        else [_of_map(one.T, ridge, features).T for one in run.coefs]
-    )
-    same = features is ridge.design.features or not isinstance(
-        features, ConcatenatedFeatures
-    )
-    folds = [] if held_out is None else held_out.folds
-    return StoredProblem(ridge if same else ridge.weighted(features), folds, without)
 
 
 def _goes_on(problem: RidgeProblem) -> bool:
@@ -206,7 +188,7 @@ def _goes_on(problem: RidgeProblem) -> bool:
 
 def merged(
     design: Design, problem: RidgeProblem
-) -> tuple[Design, NDArray | None, NDArray[np.intp]]:
+) -> tuple[Design, NDArray | None, NDArray]:
     """Merge equal rows of bins, if that saves much.
 
     Where iterations stop by the outcome of a choice, the validation rows and the rows
@@ -221,16 +203,14 @@ def merged(
     source = design.source
     held_out = problem.held_out
     stopping = problem.stopping
-    many = (
-        held_out is None
-        and not design.features.is_dense
-        and source.n_counted > POLICY.folded_rows
-    )
-    by_content = (
-        many
-        if stopping is None
-        else isinstance(stopping, Iterations) and stopping.then_half
-    )
+    if stopping is None:
+        by_content = (
+            held_out is None
+            and not design.features.is_dense
+            and source.n_counted > POLICY.folded_rows
+        )
+    else:
+        by_content = isinstance(stopping, Iterations) and stopping.then_half
     if by_content and (problem.merges or held_out is None):
         held_out = validation_rows(source, design.row_hashes, problem.seed)
     if not problem.merges or (stopping is None and not by_content):
@@ -238,18 +218,14 @@ def merged(
     if isinstance(stopping, ValidationOutcome):
         first_duplicate = stopping.split.first_duplicate
     else:
-        alone = (
-            held_out | (source.weights <= 0)
-            if by_content and held_out is not None
-            else None
-        )
+        alone = None
+        if by_content and held_out is not None:
+            alone = held_out | (source.weights <= 0)
         first_duplicate = source.first_duplicates(design.row_hashes, alone)
     rows, leads = source.merged(first_duplicate)
-    number = (
-        np.arange(source.n_rows)
-        if leads.all()
-        else (np.cumsum(leads) - 1)[first_duplicate]
-    )
+    number = np.arange(source.n_rows)
+    if not leads.all():
+        number = (np.cumsum(leads) - 1)[first_duplicate]
     return (
         design.of(rows, fixed=design.fixed),
         None if held_out is None else held_out[leads],
@@ -257,35 +233,20 @@ def merged(
     )
 
 
-def _penalty(
-    ridge: IterativeRidge,
-    held_out: HeldOut | None,
-    problem: RidgeProblem,
-    searched: bool,
-) -> Penalty:
-    """The ridge penalties of the maps, as given, or the best on validation rows."""
-    alphas = problem.alphas
-    if alphas is None:
-        alphas = alphas_to_try(
-            held_out.ridge if held_out else ridge, ridge.design.source.total_weight
-        )
-    if searched and held_out and held_out.folds:
-        of_maps, scores = choose_penalty(held_out, alphas)
-        return Penalty(of_maps, alphas, scores)
-    return Penalty(np.full(len(ridge.maps), alphas[len(alphas) // 2]), alphas)
-
-
 def _by_leverage(
-    ridge: IterativeRidge, penalty: Penalty, problem: RidgeProblem
+    ridge: IterativeRidge, penalty: NDArray, problem: RidgeProblem
 ) -> bool:
     """Whether rows of the preconditioner are better drawn by their leverage."""
     if not ridge.is_dense or len(ridge.maps) > 1 or not isinstance(ridge.blocks, list):
         return False
     source = ridge.design.source
-    selected = problem.penalty_selected or problem.is_open
-    counts = source.n_rows, source.n_outputs, source.total_weight
     size = ProblemSize(
-        *counts, penalty.of_maps, problem.needs.out_of_sample, penalty_selected=selected
+        source.n_rows,
+        source.n_outputs,
+        source.total_weight,
+        penalty,
+        problem.needs.out_of_sample,
+        penalty_selected=problem.penalty_selected or problem.is_open,
     )
     return by_leverage(int(ridge.edges[-1]), size)
 
@@ -303,7 +264,6 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
     the tolerance is not small. Else at the tolerance.
     """
     stopping = problem.stopping
-    alphas = problem.alphas
     if isinstance(stopping, ValidationOutcome):
         assert held_out is not None
         return _half_as_many(held_out.trace(penalty, 0.0, stopping.losses))
@@ -312,19 +272,14 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
             return _half_as_many(held_out.trace(penalty, 0.0, steps=stopping.n_iter))
         return Stop(0.0, stopping.n_iter)
     tol = problem.tol
-    most = round(
-        POLICY.most_iterations * max(1.0, np.log(problem.tol) / np.log(USUAL_TOL))
-    )
-    if (
-        held_out is not None
-        and held_out.folds
-        and alphas is None
-        and not held_out.ridge.is_dense
-    ):
+    most = round(POLICY.most_iterations * max(1.0, np.log(tol) / np.log(USUAL_TOL)))
+    if held_out is None or not held_out.folds:
+        return Stop(tol, most)
+    if problem.alphas is None and not held_out.ridge.is_dense:
         run = held_out.trace(penalty, tol)
         late = run.n_iter >= POLICY.traced_iterations - 1
         return Stop(tol, most, run) if late else Stop(0.0, run.n_iter, run)
-    if held_out is not None and held_out.folds and problem.needs.out_of_sample:
+    if problem.needs.out_of_sample:
         settled = tol >= USUAL_TOL and (problem.penalty_selected or problem.is_open)
         run = held_out.solve(penalty, tol, settled)
         return Stop(run.error, most, run, run.coef)
@@ -342,9 +297,8 @@ def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArr
     """
     coef = np.ascontiguousarray(coef.astype(ridge.design.dtype))
     if len(coef) and features is not ridge.design.features:
-        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[
-            :, np.newaxis
-        ].astype(coef.dtype)
+        scales = np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis]
+        coef = coef / scales.astype(coef.dtype)
     return coef
 
 
@@ -352,13 +306,13 @@ def calibrate_iteratively(
     held_out: HeldOut,
     features: FeatureMap,
     penalty: NDArray,
-    rows: CalibrationRows,
-    number: NDArray[np.intp],
+    rows: OutOfSample,
+    number: NDArray,
     run: HeldOutRun | None,
     visit: Callable[[NDArray, int], bool],
-) -> CalibrationRows:
-    """Out-of-sample predictions of calibration rows, and of rows from which the error
-    scale is learned.
+) -> OutOfSample:
+    """Out-of-sample predictions of observations that calibrate, and of those from
+    which the error scale is learned.
 
     Where one fold calibrates, intervals are about the machine without it.
 
@@ -382,12 +336,11 @@ def calibrate_iteratively(
     source = ridge.design.source
     predicted = np.full((source.n_rows, source.n_outputs), np.nan)
     if run is None:
-        return rows.with_predictions(predicted[number])
+        return replace(rows, predicted=predicted[number])
     if len(folds) > 1:
         predicted[_rows_of(held_out)] = run.predictions.predicted
-        return (rows.all_calibrating() if rows.few else rows).with_predictions(
-            predicted[number]
-        )
+        rows = rows.all_calibrating() if rows.few else rows
+        return replace(rows, predicted=predicted[number])
     calibrating = folds[0].held_out & (source.validation_weights > 0)
     others = folds[0].fitted & (source.weights > 0)
     rows = replace(rows, calibrating=calibrating[number])
@@ -399,7 +352,7 @@ def calibrate_iteratively(
     centre = LinearPredictor(
         _of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef)
     )
-    return rows.with_predictions(predicted[number], centre)
+    return replace(rows, predicted=predicted[number], centre=centre)
 
 
 def _predict_folds(
@@ -414,53 +367,43 @@ def _predict_folds(
     calibrate, for as many folds as give enough rows.
     """
     fold = (SCALE_FOLDS * uniform(ridge.design.row_hashes, seed + 1)).astype(int)
-    wanted = min(
-        SCALE_FOLDS, -(-SCALE_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others)))
-    )
+    wanted = -(-SCALE_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others)))
     most, tol = (
         (POLICY.most_iterations, SCALE_TOL) if ridge.is_dense else (SCALE_STEPS, 0.0)
     )
-    for k in range(wanted):
+    for k in range(min(SCALE_FOLDS, wanted)):
         fold_rows = others & (fold == k)
-        if fold_rows.any() and (others & ~fold_rows).any():
-            equations = ridge.equations(others & ~fold_rows)
-            coef = ridge.solve(
-                equations,
-                np.tile(penalty, (equations.shape[0], 1)),
-                tol,
-                most,
-                visit=visit,
-            ).coef
+        rest = others & ~fold_rows
+        if fold_rows.any() and rest.any():
+            equations = ridge.equations(rest)
+            columns = np.tile(penalty, (equations.shape[0], 1))
+            coef = ridge.solve(equations, columns, tol, most, visit=visit).coef
             predicted[fold_rows] = ridge.predict(equations, coef)[fold_rows]
 
 
 def _of_observations(
     predictions: HeldOutPredictions,
     held_out: HeldOut,
-    rows: CalibrationRows,
-    number: NDArray[np.intp],
+    rows: OutOfSample,
+    number: NDArray,
 ) -> HeldOutPredictions:
     """Predictions for observations, by those for rows of the design, one fold after
     the other.
     """
     rows_held_out = _rows_of(held_out)
-    place = np.full(len(held_out.folds[0].held_out), -1)
+    place = np.full(held_out.ridge.design.n_rows, -1)
     place[rows_held_out] = np.arange(len(rows_held_out))
-    place = place[number]
-    observation_numbers = np.flatnonzero(place >= 0)
-    place = place[observation_numbers]
-    fold = (
-        None
-        if predictions.rows is None or predictions.rows.fold is None
-        else predictions.rows.fold[place]
+    numbers = np.flatnonzero(place[number] >= 0)
+    place = place[number[numbers]]
+    assert predictions.fold is not None
+    return rows.held_out(
+        numbers, predictions.predicted[place], fold=predictions.fold[place]
     )
-    return rows.held_out(observation_numbers, predictions.predicted[place], fold=fold)
 
 
-def _rows_of(held_out: HeldOut) -> NDArray[np.intp]:
+def _rows_of(held_out: HeldOut) -> NDArray:
     """Numbers of the rows that were held out, one fold after the other."""
-    masks = [fold.held_out for fold in held_out.folds]
-    return np.concatenate([*map(np.flatnonzero, masks)])
+    return np.concatenate([np.flatnonzero(fold.held_out) for fold in held_out.folds])
 
 
 def solve_from_sample(
@@ -474,34 +417,27 @@ def solve_from_sample(
     half as many iterations again as served the sample, which is how they are
     regularised.
     """
-    seen = Design(sample, design.features, design.dtype)
-    share = seen.source.total_weight / design.source.total_weight
     dense = design.features.is_dense
     alphas = problem.alphas
-    first = solve_iteratively(
-        seen,
-        problem
-        if alphas is None or not dense
-        else replace(problem, alpha=alphas * share),
-    )
+    share = sample.total_weight / design.source.total_weight
+    of_sample = problem
+    if dense and alphas is not None:
+        of_sample = replace(problem, alpha=alphas * share)
+    first = solve_iteratively(Design(sample, design.features, design.dtype), of_sample)
     ridge = IterativeRidge(
         design.of(design.source, first.features, fixed=True), problem.seed
     )
     equations = ridge.equations()
     if alphas is None:  # the weight of all rows may not have been known before
-        share = seen.source.total_weight / equations.weight
-    scale = share if dense else 1.0
-    stop = (
-        Stop(problem.tol, POLICY.most_iterations)
-        if dense
-        else Stop(0.0, max(2, -(-(first.n_iter or 0) // 2)))
-    )
-    solution = _solved(
-        ridge, equations, first.alpha / scale, stop._replace(start=first.coef.T)
-    )
+        share = sample.total_weight / equations.weight
+    tol, n_iter = problem.tol, POLICY.most_iterations
+    if not dense:
+        share = 1.0
+        tol, n_iter = 0.0, max(2, -(-(first.n_iter or 0) // 2))
+    solution = _solved(ridge, equations, first.alpha / share, tol, n_iter, first.coef.T)
     return replace(
         solution,
-        alphas=first.alphas / scale,
+        alphas=first.alphas / share,
         scores=first.scores,
         held_out_predictions=first.held_out_predictions,
         calibration=first.calibration,
@@ -513,36 +449,37 @@ def go_on(design: Design, problem: RidgeProblem, start: NDArray) -> RidgeSolutio
     """Solve for the rows of a stream from coefficients, (D, K), with the map and the
     penalty that gave them.
     """
-    stopping = problem.stopping
-    most = POLICY.most_iterations
-    stop = Stop(
-        0.0,
-        stopping.n_iter if isinstance(stopping, Iterations) else most,
-        start=start.T,
-    )
-    if design.features.is_dense:
-        stop = Stop(problem.tol, most, start=start.T)
+    tol, n_iter = problem.tol, POLICY.most_iterations
+    if not design.features.is_dense:
+        tol = 0.0
+        if isinstance(problem.stopping, Iterations):
+            n_iter = problem.stopping.n_iter
     assert problem.alphas is not None
     ridge = IterativeRidge(design, problem.seed)
-    return _solved(ridge, ridge.equations(), float(problem.alphas[0]), stop)
+    alpha = float(problem.alphas[0])
+    return _solved(ridge, ridge.equations(), alpha, tol, n_iter, start.T)
 
 
 def _solved(
-    ridge: IterativeRidge, equations: NormalEquations, alpha: float, stop: Stop
+    ridge: IterativeRidge,
+    equations: NormalEquations,
+    alpha: float,
+    tol: float,
+    n_iter: int,
+    start: NDArray,
 ) -> RidgeSolution:
-    """Run conjugate gradients from a start."""
+    """Run conjugate gradients from a start, (K, D)."""
     penalty = np.full(len(ridge.maps), alpha)
-    solution, intercept = ridge.fit(
-        penalty, stop.tol, stop.n_iter, stop.start, equations
-    )
-    if stop.tol:
-        solution.warn(stop.tol)
-    coef = np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype))
-    solution_fields = coef, intercept, alpha, np.array([alpha])
-    whole = RidgeSolution(
+    solution, intercept = ridge.fit(penalty, tol, n_iter, start, equations)
+    if tol:
+        solution.warn(tol)
+    return RidgeSolution(
         ridge.design.features,
-        *solution_fields,
+        np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype)),
+        intercept,
+        alpha,
+        np.array([alpha]),
         n_iter=solution.n_iter,
         residual=solution.residual,
+        weight=equations.weight,
     )
-    return replace(whole, weight=equations.weight)

@@ -16,15 +16,20 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.estimators.ridge.interval_calibration import (
-    LEARNED_ROWS,
-    CalibrationRows,
+from bochner.estimators.ridge.interval_calibration import LEARNED_ROWS
+from bochner.estimators.ridge.out_of_sample import (
+    MOST_DIRECTIONS,
+    Influence,
     LinearPredictor,
+    OutOfSample,
+    UnseenRows,
     distinct_numbers,
+    leave_one_out_rows,
 )
 from bochner.estimators.ridge.ridge_problem import (
     SCORED_ROWS,
@@ -32,17 +37,11 @@ from bochner.estimators.ridge.ridge_problem import (
     RidgeSolution,
     choose_penalty_by,
 )
-from bochner.estimators.ridge.unseen import (
-    MOST_DIRECTIONS,
-    Influence,
-    UnseenRows,
-    leave_one_out_rows,
-)
 from bochner.features import LinearFeatures
 from bochner.features.leaves import leaves
 from bochner.features.nystroem import exact_map
 from bochner.selection.policy import POLICY
-from bochner.selection.validation import HeldOutPredictions, LeftOut
+from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.factors import (
     DualFactor,
     DualLeaveOneOut,
@@ -106,26 +105,34 @@ def solve_directly(
         )
     score = factor.gcv if by_gcv or loo is None else loo
     alpha, alphas, scores = choose_penalty_by(score, problem.alphas, factor)
-    predictions = calibration = None
-    if needs.observations and (needs.out_of_sample or needs.error_scale):
-        rows = CalibrationRows.of(design.source, problem.seed, problem.held_out)
-        if needs.out_of_sample:
-            predictions = _observed(design, factor, alpha, rows, problem)
+    predictions = calibration = unseen = None
+    if needs.out_of_sample and needs.observations:
+        rows = OutOfSample.of(design.source, problem.seed, problem.held_out)
+        predictions = _observed(design, factor, alpha, rows, problem)
         if needs.error_scale:
             calibration = calibrate_directly(design, factor, alpha, rows)
     elif loo is not None and needs.out_of_sample:
+        scored = (
+            loo.design
+            if isinstance(loo, PrimalLeaveOneOut)
+            else design.counted().distinct()
+        )
         predictions = HeldOutPredictions(
-            loo.predict(alpha), loo.y, loo.weight, _left_out(design, loo)
+            loo.predict(alpha), loo.y, loo.weight, scored.source.whole().X
         )
     coef = factor.coef(alpha).astype(design.dtype)
-    solution_fields = coef, factor.intercept(coef), alpha, alphas, scores, predictions
-    unseen = (
-        _evaluated(design, factor, alpha, problem)
-        if needs.evaluated and not problem.budget.is_over
-        else None
-    )
+    if needs.evaluated and not problem.budget.is_over:
+        unseen = _evaluated(design, factor, alpha, problem)
     return RidgeSolution(
-        design.features, *solution_fields, calibration=calibration, unseen=unseen
+        design.features,
+        coef,
+        factor.intercept(coef),
+        alpha,
+        alphas,
+        scores,
+        predictions,
+        calibration=calibration,
+        unseen=unseen,
     )
 
 
@@ -136,64 +143,15 @@ def _evaluated(
     learned from, if it was by others.
     """
     source = design.source
-    name = LEFT_OUT
-    held_out = problem.held_out
-    if (
-        held_out is not None
-        and held_out.sum() >= POLICY.evaluated_rows[0]
-        and not _is_linear(design)
-    ):
-        source = source.take(np.flatnonzero(held_out))
-        name = HELD_OUT
-    rows, counts = _with_copies(
-        source,
-        _n_evaluated(factor.n_rows, design.features.n_features_out, problem),
-        problem.seed,
-    )
-    return leave_one_out_rows(
-        Design(rows, design.features, design.dtype), factor, alpha, counts, name
-    )
-
-
-def _observed(
-    design: Design,
-    factor: FeatureFactor,
-    alpha: float,
-    rows: CalibrationRows,
-    problem: RidgeProblem,
-) -> HeldOutPredictions:
-    """Leave-one-out predictions of observations held out, if not too few; of some of
-    many, drawn by weight.
-    """
-    among = np.arange(len(rows.calibrating))
-    if problem.held_out is not None and rows.calibrating.sum() >= SCORED_ROWS // 2:
-        among = np.flatnonzero(rows.calibrating)
-    drawn, factors = draw_rows(
-        rows.weight[among], SCORED_ROWS, np.random.default_rng(problem.seed)
-    )
-    observation_numbers = among[drawn]
-    return rows.held_out(
-        observation_numbers,
-        left_out(design, factor, alpha, rows, observation_numbers),
-        factors,
-    )
-
-
-def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:
-    """The rows whose leave-one-out errors are known."""
-    source = (
-        loo.design.source
-        if isinstance(loo, PrimalLeaveOneOut)
-        else design.counted().distinct().source
-    )
-    X, _, weight = source.whole()
-    return LeftOut(X, weight)
-
-
-def _is_linear(design: Design) -> bool:
-    return all(
+    if not all(
         isinstance(leaf.features, LinearFeatures) for leaf in leaves(design.features)
-    )
+    ):
+        source = problem.validating(source, POLICY.evaluated_rows[0])
+    name = LEFT_OUT if source is design.source else HELD_OUT
+    size = _n_evaluated(factor.n_rows, design.features.n_features_out, problem)
+    rows, counts = _with_copies(source, size, problem.seed)
+    rows_design = Design(rows, design.features, design.dtype)
+    return leave_one_out_rows(rows_design, factor, alpha, counts, name)
 
 
 def _n_evaluated(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
@@ -205,6 +163,27 @@ def _n_evaluated(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
     return min(problem.needs.evaluated, most)
 
 
+def _observed(
+    design: Design,
+    factor: FeatureFactor,
+    alpha: float,
+    rows: OutOfSample,
+    problem: RidgeProblem,
+) -> HeldOutPredictions:
+    """Leave-one-out predictions of observations held out, if not too few; of some of
+    many, drawn by weight.
+    """
+    among = np.arange(len(rows.row))
+    if problem.held_out is not None and rows.calibrating.sum() >= SCORED_ROWS // 2:
+        among = np.flatnonzero(rows.calibrating)
+    drawn, factors = draw_rows(
+        rows.weight[among], SCORED_ROWS, np.random.default_rng(problem.seed)
+    )
+    numbers = among[drawn]
+    predicted = left_out(design, factor, alpha, rows, numbers)
+    return rows.held_out(numbers, predicted, factors)
+
+
 def scored_rows(
     design: Design, factor: FeatureFactor, problem: RidgeProblem
 ) -> PrimalLeaveOneOut:
@@ -214,10 +193,7 @@ def scored_rows(
     Below a time limit of one second they are fewer in proportion, for many outputs of
     two. All rows of equal inputs are left out together, those that were not drawn too.
     """
-    source = design.source
-    held_out = problem.held_out
-    if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
-        source = source.take(np.flatnonzero(held_out))
+    source = problem.validating(design.source)
     seconds = problem.budget.seconds
     values = min(POLICY.timed_scores * seconds, SCORED_VALUES)
     most = SCORED_ROWS * np.clip(seconds, 0.125, 1)
@@ -233,7 +209,7 @@ def scored_rows(
 
 def _with_copies(
     source: ArraySource, size: int, seed: int
-) -> tuple[ArraySource, NDArray[np.float64]]:
+) -> tuple[ArraySource, Floats]:
     """Some rows, drawn by weight, as distinct ones with the weight of all their
     copies; and how much they count.
     """
@@ -248,16 +224,15 @@ def _with_copies(
         counts = counts[copies]
     first_duplicate = source.first_duplicates(hashes)
     distinct, leads = source.merged(first_duplicate, most=1.0)
-    return distinct, np.bincount(first_duplicate, counts, len(counts)).astype(
-        np.float64
-    )[leads]
+    counts = np.bincount(first_duplicate, counts, len(counts)).astype(float)
+    return distinct, counts[leads]
 
 
 def calibrate_directly(
-    design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows
-) -> CalibrationRows:
-    """Leave-one-out predictions of calibration rows, and of rows from which the error
-    scale is learned.
+    design: Design, factor: FeatureFactor, alpha: float, rows: OutOfSample
+) -> OutOfSample:
+    """Leave-one-out predictions of observations that calibrate, and of those from
+    which the error scale is learned.
 
     Parameters
     ----------
@@ -266,7 +241,7 @@ def calibrate_directly(
     factor : FeatureFactor
         Of all of them.
     alpha : float
-    rows : CalibrationRows
+    rows : OutOfSample
     """
     few = rows.few
     if few:
@@ -275,19 +250,18 @@ def calibrate_directly(
     size = int(
         np.clip(SCORED_WORK // design.features.n_features_out**2, *CALIBRATING_ROWS)
     )
-    calibrating = _drawn_of(rows.calibrating, size, rng)
-    others = _drawn_of(~rows.calibrating, LEARNED_ROWS, rng)
-    exact = (
-        np.concatenate([calibrating, others])
-        if isinstance(factor, DualFactor)
-        else calibrating
-    )
+    exact, _ = draw_rows(rows.calibrating, size, rng)
+    others, _ = draw_rows(~rows.calibrating, LEARNED_ROWS, rng)
+    is_dual = isinstance(factor, DualFactor)
+    if is_dual:
+        exact = np.concatenate([exact, others])
     predicted = np.full(rows.targets.shape, np.nan)
     predicted[exact] = left_out(design, factor, alpha, rows, exact)
-    if not few and not isinstance(factor, DualFactor):
-        errors = _nearly_left_out(_design_of(design, rows, others), factor, alpha, rng)
+    if not few and not is_dual:
+        learned = Design(rows.rows_of(others), design.features, design.dtype)
+        errors = _nearly_left_out(learned, factor, alpha, rng)
         predicted[others] = rows.targets[others] - errors
-    return rows.with_predictions(predicted)
+    return replace(rows, predicted=predicted)
 
 
 def _nearly_left_out(
@@ -312,9 +286,7 @@ def _nearly_left_out(
     return errors / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, np.newaxis]
 
 
-def _cross(
-    design: Design, factor: FeatureFactor, targets: NDArray
-) -> NDArray[np.float64]:
+def _cross(design: Design, factor: FeatureFactor, targets: NDArray) -> Floats:
     """Weighted moments of the features, about the mean of all rows, and targets of
     the rows, shape (D, K).
     """
@@ -332,39 +304,18 @@ def left_out(
     design: Design,
     factor: FeatureFactor,
     alpha: float,
-    rows: CalibrationRows,
-    observation_numbers: NDArray[np.intp],
-) -> NDArray[np.float64]:
+    rows: OutOfSample,
+    numbers: NDArray,
+) -> Floats:
     """Leave-one-out predictions of some of the observations, (m, K), exact."""
     if isinstance(factor, DualFactor):
-        observations = rows.observations
-        number = distinct_numbers(design.source)
-        targets = rows.targets[observation_numbers]
-        number = number[observations.row[observation_numbers]]
+        number = distinct_numbers(design.source)[rows.row[numbers]]
+        targets = rows.targets[numbers]
         return targets - DualLeaveOneOut(factor).errors_of_parts(
-            alpha, number, targets, observations.weight[observation_numbers]
+            alpha, number, targets, rows.weight[numbers]
         )
-    return PrimalLeaveOneOut(
-        _design_of(design, rows, observation_numbers), factor
-    ).predict(alpha)
-
-
-def _drawn_of(
-    mask: NDArray[np.bool_], size: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Numbers of some of the rows of a mask; all of them if they are no more."""
-    return (
-        draw_rows(np.where(mask, 1.0, 0.0), size, rng)[0]
-        if mask.any()
-        else np.empty(0, np.intp)
-    )
-
-
-def _design_of(
-    design: Design, rows: CalibrationRows, observation_numbers: NDArray[np.intp]
-) -> Design:
-    """The design of some of the observations."""
-    return Design(rows.rows_of(observation_numbers), design.features, design.dtype)
+    observed = Design(rows.rows_of(numbers), design.features, design.dtype)
+    return PrimalLeaveOneOut(observed, factor).predict(alpha)
 
 
 def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
@@ -383,53 +334,46 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     X, y, weight = distinct
     features = exact_map(design.features).fit(X)
     alpha, alphas, scores = _alpha(counted, source, problem)
-    rows, factors = (
-        _drawn_rows(design, source, problem, SCORED_ROWS)
-        if needs.out_of_sample
-        else (None, 1.0)
-    )
+    scored = evaluated = None
+    if needs.out_of_sample:
+        scored, factors = _drawn_rows(design, source, problem, SCORED_ROWS)
     few = _n_evaluated(len(y), len(y), problem)
-    evaluated, evaluated_factors = (
-        _drawn_rows(design, source, problem, few, POLICY.evaluated_rows[0])
-        if few
-        else (None, 1.0)
-    )
-    kernel_rows = Design(source, features, design.dtype).dense
+    if few:
+        fewest = POLICY.evaluated_rows[0]
+        evaluated, counts = _drawn_rows(design, source, problem, few, fewest)
     solution = solve_exact(
-        kernel_rows, distinct, alpha, problem.tol, problem.seed, rows, evaluated
+        Design(source, features, design.dtype).dense,
+        distinct,
+        alpha,
+        problem.tol,
+        problem.seed,
+        scored,
+        evaluated,
     )
-    predictions = calibration = None
-    if rows is not None and solution.errors is not None and needs.observations:
-        calibration, predictions = _of_distinct_rows(
-            design, problem, distinct, rows, factors, solution
-        )
-    elif rows is not None and solution.errors is not None:
-        left_out = LeftOut(X[rows], weight[rows])
-        predictions = HeldOutPredictions(
-            y[rows] - solution.errors, y[rows], left_out.weight * factors, left_out
-        )
-    elif rows is not None and design.features.is_dense:
+    predictions = calibration = unseen = None
+    if scored is not None and solution.errors is not None:
+        if needs.observations:
+            calibration, predictions = _of_distinct_rows(
+                design, problem, distinct, scored, factors, solution
+            )
+        else:
+            targets = y[scored]
+            predictions = HeldOutPredictions(
+                targets - solution.errors, targets, weight[scored] * factors, X[scored]
+            )
+    elif scored is not None and design.features.is_dense:
         same = replace(problem, alpha=alpha, needs=needs._replace(error_scale=False))
         predictions = solve_directly(design, same).held_out_predictions
-    unseen = None
     if evaluated is not None and solution.influence is not None:
-        X = X[evaluated]
-        y = y[evaluated]
-        weight = weight[evaluated] * evaluated_factors
-        function = LinearPredictor(solution.coef, solution.intercept)
-        name = LEFT_OUT
-        fold = np.zeros(len(evaluated), np.intp)
-        influence = Influence(*solution.influence)
+        rows = ArraySource(X[evaluated], y[evaluated], weight[evaluated] * counts)
         unseen = UnseenRows(
-            ArraySource(X, y, weight),
-            features,
-            design.dtype,
-            [function],
-            fold,
-            influence,
-            name,
+            Design(rows, features, design.dtype),
+            [LinearPredictor(solution.coef, solution.intercept)],
+            np.zeros(len(evaluated), np.intp),
+            Influence(*solution.influence),
+            LEFT_OUT,
         )
-    path = (
+    return RidgeSolution(
         features,
         solution.coef,
         solution.intercept,
@@ -439,9 +383,8 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
         predictions,
         solution.n_iter,
         solution.residual,
-    )
-    return RidgeSolution(
-        *path, calibration if needs.error_scale else None, unseen=unseen
+        calibration if needs.error_scale else None,
+        unseen=unseen,
     )
 
 
@@ -451,13 +394,14 @@ def _drawn_rows(
     problem: RidgeProblem,
     size: int,
     fewest: int = SCORED_ROWS // 2,
-) -> tuple[NDArray[np.intp], NDArray | float]:
+) -> tuple[NDArray, NDArray | float]:
     """Some distinct rows, of validation rows if these are not too few, and factors
     on their weights.
     """
     among = np.arange(distinct.n_rows)
-    if problem.held_out is not None and problem.held_out.sum() >= fewest:
-        hashes = design.source.take(np.flatnonzero(problem.held_out)).row_hashes()
+    validating = problem.validating(design.source, fewest)
+    if validating is not design.source:
+        hashes = validating.row_hashes()
         row_numbers = np.flatnonzero(np.isin(distinct.row_hashes(), hashes))
         among = row_numbers if len(row_numbers) else among
     chosen, factors = draw_rows(
@@ -470,39 +414,31 @@ def _of_distinct_rows(
     design: Design,
     problem: RidgeProblem,
     distinct: Block,
-    scored: NDArray[np.intp],
+    scored: NDArray,
     scored_factors: NDArray | float,
     solution: ExactSolution,
-) -> tuple[CalibrationRows, HeldOutPredictions]:
+) -> tuple[OutOfSample, HeldOutPredictions]:
     """Leave-one-out predictions of the observations that some of the distinct rows
     stand for.
     """
-    rows, n, K = (
-        CalibrationRows.of(design.source, problem.seed, problem.held_out),
-        *distinct.y.shape,
-    )
+    rows = OutOfSample.of(design.source, problem.seed, problem.held_out)
     rows = rows.all_calibrating() if rows.few else rows
-    errors = np.full((n, K), np.nan)
-    one_minus_leverage = np.ones(n)
-    factors = np.ones(n)
-    errors[scored], one_minus_leverage[scored], factors[scored] = (
-        solution.errors,
-        solution.one_minus_leverage,
-        scored_factors,
+    errors = np.full(distinct.y.shape, np.nan)
+    one_minus_leverage = np.ones(len(errors))
+    factors = np.ones(len(errors))
+    errors[scored] = solution.errors
+    one_minus_leverage[scored] = solution.one_minus_leverage
+    factors[scored] = scored_factors
+    number = distinct_numbers(design.source)[rows.row]
+    predicted = rows.targets - errors_of_parts(
+        errors[number],
+        one_minus_leverage[number],
+        rows.targets - distinct.y[number],
+        rows.weight / distinct.weight[number],
     )
-    number = distinct_numbers(design.source)[rows.observations.row]
-    share = rows.weight / distinct.weight[number]
-    deviation = rows.targets - distinct.y[number]
-    rows = rows.with_predictions(
-        rows.targets
-        - errors_of_parts(errors[number], one_minus_leverage[number], deviation, share)
-    )
-    observation_numbers = np.flatnonzero(np.isfinite(rows.predicted).all(axis=1))
-    return rows, rows.held_out(
-        observation_numbers,
-        rows.predicted[observation_numbers],
-        factors[number[observation_numbers]],
-    )
+    rows = replace(rows, predicted=predicted)
+    seen = np.flatnonzero(rows.seen)
+    return rows, rows.held_out(seen, predicted[seen], factors[number[seen]])
 
 
 def _alpha(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import Fold
 from bochner.design.design import Design
-from bochner.estimators.ridge.interval_calibration import CalibrationRows
-from bochner.estimators.ridge.unseen import UnseenRows
+from bochner.estimators.ridge.out_of_sample import OutOfSample, UnseenRows
 from bochner.features import LinearFeatures, SparseColumns
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
@@ -41,9 +41,6 @@ class Iterations(NamedTuple):
 
     n_iter: int
     then_half: bool = False
-
-
-Stopping: TypeAlias = ValidationOutcome | Iterations | None
 
 
 class Needs(NamedTuple):
@@ -102,7 +99,7 @@ class RidgeProblem:
     tol: float
     seed: int
     held_out: NDArray | None = None
-    stopping: Stopping = None
+    stopping: ValidationOutcome | Iterations | None = None
     needs: Needs = field(default_factory=Needs)
     penalty_selected: bool = False
     merges: bool = True
@@ -119,6 +116,16 @@ class RidgeProblem:
     def criterion(self) -> str | None:
         """By what the ridge penalty is chosen; None where some are given."""
         return self.alpha if isinstance(self.alpha, str) else None
+
+    def validating(
+        self, source: ArraySource, fewest: int = SCORED_ROWS // 2
+    ) -> ArraySource:
+        """The validation rows of a source; the source itself where these are too few,
+        or not decided.
+        """
+        if self.held_out is None or self.held_out.sum() < fewest:
+            return source
+        return source.take(np.flatnonzero(self.held_out))
 
     def ends(self, coef: NDArray, n_iter: int) -> bool:
         """Whether iterations end for want of time."""
@@ -174,7 +181,7 @@ class RidgeSolution:
         for and there are any.
     n_iter : int or None
     residual : float or None
-    calibration : CalibrationRows or None
+    calibration : OutOfSample or None
         Predictions for observations that intervals go by, where these were requested.
     stored : StoredProblem or None
         Where features were stored.
@@ -196,7 +203,7 @@ class RidgeSolution:
     held_out_predictions: HeldOutPredictions | None = None
     n_iter: int | None = None
     residual: float | None = None
-    calibration: CalibrationRows | None = None
+    calibration: OutOfSample | None = None
     stored: StoredProblem | None = None
     weight: float | None = None
     unseen: UnseenRows | None = None
