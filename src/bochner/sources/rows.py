@@ -56,28 +56,33 @@ class PartChecksum:
     def add(self, batch: Batch, content: bool = True) -> None:
         """Count the next rows, and take in their content where that is wanted."""
         self.n_read += batch.X.shape[0]
-        if not content:
+        if not content or not batch.X.shape[0]:
             return
-        X = batch.X
-        if isinstance(X, pa.Table):
-            # Texts of which most differ take long to hash one by one
-            texts = [field.name for field in X.schema if is_text(field.type)]
-            for name in texts:
-                column = [*map(str, X[name].to_pylist()), ""]
-                self._add(f"text {name}", "\0".join(column).encode())
-            X = X.drop_columns(texts)
-        for name, values in (("X", X), ("y", batch.y), ("weight", batch.weight)):
-            if values is None or 0 in values.shape:
+        values = {"X": batch.X, "y": batch.y, "weight": batch.weight}
+        if isinstance(batch.X, pa.Table):
+            del values["X"]
+            for column in batch.X.schema:
+                self._add_column(column, batch.X.select([column.name]))
+        for name, array in values.items():
+            if array is None:
                 continue
-            if not isinstance(values, np.ndarray):
-                values = row_hashes(values)
-            elif values.dtype.kind not in "biuf":
-                values = row_hashes(values.reshape(len(values), -1))
-            self._add(name, np.ascontiguousarray(values))
+            if not isinstance(array, np.ndarray):
+                array = row_hashes(array)
+            elif array.dtype.kind not in "biuf":
+                array = row_hashes(array.reshape(len(array), -1))
+            self._add(name, np.ascontiguousarray(array))
 
     def keep(self, rows: int) -> None:
         """Count rows that have a target."""
         self.n_kept += rows
+
+    def _add_column(self, column: pa.Field, X: pa.Table) -> None:
+        if is_text(column.type):
+            # Texts of which most differ take long to hash one by one
+            texts = [*map(str, X[0].to_pylist()), ""]
+            self._add(f"column {column.name}", "\0".join(texts).encode())
+        else:
+            self._add(f"column {column.name}", row_hashes(X))
 
     def _add(self, name: str, content: Any) -> None:
         self._sums[name] = crc32(content, self._sums.get(name, 0))
