@@ -534,8 +534,6 @@ def learn_pre_images(
     moments = Design(rows, features, design.dtype).moments()
     factor = PrimalFactor(moments, 2)
     if isinstance(alpha, str):
-        alpha = choose_alpha(
-            factor, lambda tried: np.concatenate([factor.gcv(one) for one in tried])
-        )[0]
+        alpha = choose_alpha(factor, factor.gcv)[0]
     coef = factor.coef(alpha)
     return PreImages(features, coef, factor.intercept(coef), float(alpha), shift, scale)
