@@ -484,7 +484,7 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
     policy(rows_for_full_learning=300, trial_entries=12_000)
     X, y = make_friedman1(600, random_state=0)
     model = KernelMachineRegressor(
-        features="binning", random_state=0, time_limit=1.0
+        features="binning", metric="ard", random_state=0, time_limit=1.0
     ).fit(X, y)
     # By the time that is left; parts of these rows where little is left of it
     assert 300 <= max(seen) <= 370

@@ -57,7 +57,7 @@ def test_the_demonstration_compiles_all_loops_first(monkeypatch):
     monkeypatch.setattr(
         installation,
         "_fit_and_score",
-        lambda name, *rest: calls.append(name) or {"rows": 1},
+        lambda name, *rest, **options: calls.append(name) or {"rows": 1},
     )
     installation.demo()
     assert calls[0] == "warmup"
@@ -69,5 +69,7 @@ def test_a_demonstration_goes_on_where_no_loop_can_be_kept(monkeypatch):
         raise OSError("no folder is writable")
 
     monkeypatch.setattr(installation, "warmup", refuse)
-    monkeypatch.setattr(installation, "_fit_and_score", lambda *rest: {"rows": 1})
+    monkeypatch.setattr(
+        installation, "_fit_and_score", lambda *rest, **options: {"rows": 1}
+    )
     assert len(installation.demo()["results"]) == 3

@@ -229,8 +229,11 @@ def open_data(
             column_roles = replace(column_roles, one_target=getattr(y, "ndim", 1) == 1)
         engine = active_engine()
     elif is_streamed(X):
+        names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight, groups]
+        wanted = tuple(name for name in names if isinstance(name, str))
+        # Opened first, so that a path that is none is told of before its columns
+        table = open_selected(X, Selection(named=wanted))
         column_roles = roles(y, sample_weight, groups)
-        table = open_selected(X, Selection(named=column_roles.columns))
         for name in column_roles.target or ():
             if why := why_text(table, name):
                 cure = (

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,9 +92,13 @@ def libsvm_batches(file: FileState) -> Iterator[Batch]:
     SourceError
         Where a line is not valid, or the file changes or is damaged.
     """
-    lines = _lines(file)
-    for chunks in iter(lambda: list(islice(lines, CHUNKS_AT_ONCE)), []):
-        yield from in_threads(_parsed, chunks)
+    waiting: list[Lines] = []
+    for lines in _lines(file):
+        waiting.append(lines)
+        if len(waiting) == CHUNKS_AT_ONCE:
+            yield from in_threads(_parsed, waiting)
+            waiting = []
+    yield from in_threads(_parsed, waiting)
     file.check(file.path)
 
 
