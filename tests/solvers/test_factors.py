@@ -168,12 +168,10 @@ def test_gcv_by_random_signs_is_near(seed):
         off = B - np.diag(np.diag(B))
         deviation = np.sqrt(2 / 64 * (off**2).sum())
         assert deviation <= np.sqrt(2 * 80 / 64)  # as the docstring promises
-        score = cholesky.gcv(np.array([alpha]))[0]
-        freedom = 300 * (
-            1 - np.sqrt(spectral.residual(np.array([alpha])).sum() / 300 / score)
-        )
+        score = cholesky.gcv([alpha])[0]
+        freedom = 300 * (1 - np.sqrt(spectral.residual([alpha]).sum() / 300 / score))
         assert (
-            abs(freedom - spectral.degrees_of_freedom(np.array([alpha]))[0])
+            abs(freedom - spectral.degrees_of_freedom([alpha])[0])
             <= 5 * deviation + 1e-7
         )
     np.testing.assert_array_equal(

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bochner.arrays import Floats
 from bochner.design.moments import Moments
@@ -71,14 +71,14 @@ class Factor(ABC):
         return 1e-7 * trace, trace
 
     @abstractmethod
-    def residual(self, alphas: NDArray) -> NDArray:
+    def residual(self, alphas: ArrayLike) -> NDArray:
         """Weighted residual sums of squares on the training rows, shape (A, K)."""
 
     @abstractmethod
-    def degrees_of_freedom(self, alphas: NDArray) -> NDArray:
+    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
         """Trace of the hat matrix, intercept included, shape (A,)."""
 
-    def gcv(self, alphas: NDArray) -> NDArray:
+    def gcv(self, alphas: ArrayLike) -> NDArray:
         """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over
         the outputs, shape (A,).
         """
@@ -162,7 +162,8 @@ class PrimalFactor(FeatureFactor):
         else:
             self.inverse = shifted_inverse(centred.gram, n_alphas, rounding)
 
-    def degrees_of_freedom(self, alphas: NDArray) -> NDArray:
+    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
         return 1 + len(self.cross) - alphas * self.inverse.traces(alphas)
 
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
@@ -175,7 +176,8 @@ class PrimalFactor(FeatureFactor):
     def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
         return self.inverse.forms(alphas, U)
 
-    def residual(self, alphas: NDArray) -> NDArray:
+    def residual(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
         W = self.coefs(alphas)
         sums = self.total - np.einsum(
             "dak,dak->ak", W, self.cross[:, np.newaxis] + alphas[:, np.newaxis] * W
@@ -244,7 +246,8 @@ class KernelFactor(Factor):
             totals += weight @ np.square(y - self.target_mean)
         self.within = totals - np.square(self.targets).sum(axis=0)
 
-    def degrees_of_freedom(self, alphas: NDArray) -> NDArray:
+    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
         return len(self.y) - alphas * (
             self.inverse.traces(alphas) - 1 / (self.lift + alphas)
         )
@@ -254,7 +257,8 @@ class KernelFactor(Factor):
         targets = self.targets if mix is None else self.targets @ mix
         return self.inverse.solve(alphas, targets.T)
 
-    def residual(self, alphas: NDArray) -> NDArray:
+    def residual(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
         return self.within + alphas[:, np.newaxis] ** 2 * np.square(
             self.duals(alphas)
         ).sum(axis=2)
