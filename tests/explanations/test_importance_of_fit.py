@@ -128,7 +128,8 @@ def is_as_on_new_rows(model, X, y):
         np.abs(found.values - new.values)
         < 5 * np.hypot(found.errors, new.errors) + 0.02 * new.values.max()
     ).all()
-    assert 0.7 < found.baseline / new.baseline < 1.4
+    # Of some 100 rows, which tell a mean square to 14 %
+    assert 0.65 < found.baseline / new.baseline < 1.4
     assert_allclose(model.feature_importances_.sum(), 1)
     assert (model.feature_importances_ >= 0).all()
 
