@@ -29,11 +29,14 @@ COPIES = 10
 
 
 class Sample(NamedTuple):
-    """Inputs, targets, and weights or None."""
+    """Inputs, targets, and weights or None; effects of levels of text, where there are
+    such.
+    """
 
     X: Any
     y: NDArray
     weight: NDArray | None = None
+    effects: NDArray | None = None
 
 
 def function(X: NDArray) -> NDArray:
@@ -67,13 +70,13 @@ def discrete(n: int, rng: np.random.Generator) -> Sample:
 
 def ratings(n: int, rng: np.random.Generator) -> Sample:
     """Columns of four values, and whole numbers as targets."""
-    X, y, _ = discrete(n, rng)
+    X, y, *_ = discrete(n, rng)
     return Sample(X, np.round(y))
 
 
 def copied(n: int, rng: np.random.Generator) -> Sample:
     """Each row ten times."""
-    X, y, _ = smooth(n, rng)
+    X, y, *_ = smooth(n, rng)
     return Sample(np.repeat(X, COPIES, axis=0), np.repeat(y, COPIES))
 
 
@@ -93,26 +96,23 @@ def coded(n: int, rng: np.random.Generator) -> Sample:
     return Sample(X, target + 0.3 * rng.standard_normal(n))
 
 
-def named(n: int, rng: np.random.Generator, n_levels: int, first: int = 0) -> Sample:
+def named(
+    n: int, rng: np.random.Generator, effects: NDArray, n_levels: int, first: int = 0
+) -> Sample:
     """A column of text with an effect of its own for each level, among two of
-    numbers.
+    numbers; levels from the first one on, below `n_levels`.
     """
     X = rng.standard_normal((n, 2))
     levels = rng.integers(first, n_levels, n)
-    effects = np.random.default_rng(0).standard_normal(10_000)
-    target = function(X) + 0.5 * effects[levels] + 0.3 * rng.standard_normal(n)
+    target = function(X) + effects[levels] + 0.3 * rng.standard_normal(n)
     names = [f"level {level}" for level in levels]
-    return Sample(pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "name": names}), target)
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "name": names})
+    return Sample(table, target, None, effects)
 
 
 def many_levels(n: int, rng: np.random.Generator) -> Sample:
     """One level for each eight rows of a fit."""
-    return named(n, rng, max(n // 8, 2))
-
-
-def new_levels(n: int, rng: np.random.Generator) -> Sample:
-    """Levels that no other row has."""
-    return named(n, rng, 10_000, 5_000)
+    return named(n, rng, 0.5 * rng.standard_normal(10_000), max(n // 8, 2))
 
 
 KINDS: dict[str, Callable[[int, np.random.Generator], Sample]] = {
@@ -141,15 +141,15 @@ def covered(kind: str, n: int, seed: int) -> list[float]:
     refused.
     """
     rng = np.random.default_rng([seed, n])
-    X, y, weight = KINDS[kind](n, rng)
+    X, y, weight, effects = KINDS[kind](n, rng)
     if kind == "each row ten times":
         new = smooth(NEW_ROWS, rng)
-    elif kind == "many levels of text":
-        new = named(NEW_ROWS, rng, max(n // 8, 2))
-    elif kind == "levels that are new":
-        new = new_levels(NEW_ROWS, rng)
-    else:
+    elif effects is None:
         new = KINDS[kind](NEW_ROWS, rng)
+    elif kind == "many levels of text":
+        new = named(NEW_ROWS, rng, effects, max(n // 8, 2))
+    else:
+        new = named(NEW_ROWS, rng, effects, len(effects), len(effects) // 2)
     model = KernelMachineRegressor(uncertainty="intervals", random_state=seed).fit(
         X, y, weight
     )
@@ -167,7 +167,7 @@ def in_sets(n: int, seed: int) -> list[float]:
     refused.
     """
     rng = np.random.default_rng([seed, n])
-    X, y, _ = classes(n, rng)
+    X, y, *_ = classes(n, rng)
     new = classes(NEW_ROWS, rng)
     model = KernelMachineClassifier(random_state=seed).fit(X, y)
     if len(model.classes_) < 3:

@@ -43,7 +43,8 @@ def test_variance_between_levels_is_that_of_their_effects():
         [effects[codes] + 3 * rng.normal(size=20_000), rng.normal(size=20_000)]
     )
     found = level_variances(codes, y, np.ones(20_000))
-    assert found[0] == pytest.approx(effects[:200].var(), rel=0.05)
+    further = (1 + 1 / 200) * 199 / 197  # that of a further level
+    assert found[0] == pytest.approx(further * effects[:200].var(), rel=0.05)
     assert found[1] < 0.01
     weight = rng.integers(0, 3, 20_000)
     np.testing.assert_allclose(

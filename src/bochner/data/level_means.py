@@ -218,11 +218,12 @@ def levels_differ(codes: NDArray, fold: NDArray, y: NDArray, weight: NDArray) ->
 
 
 def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
-    """Variances of the mean targets of levels, (K,), without what the spread within
-    them adds: 0 where it is all.
+    """Variances of the mean target of a further level about that of all, (K,), without
+    what the spread within levels adds: 0 where it is all.
 
-    It is the estimate of a one-way analysis of variance (Searle, Casella and McCulloch,
-    1992).
+    The variance between levels is the estimate of a one-way analysis of variance
+    (Searle, Casella and McCulloch, 1992). Of few levels neither it nor their mean is
+    known well: a further one has Student's distribution, whose variance is larger.
 
     Parameters
     ----------
@@ -243,7 +244,8 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / (total - n_levels)
     between = np.maximum(between - (n_levels - 1) * within, 0.0)
-    return between / (total - np.square(n).sum() / total)
+    between /= total - np.square(n).sum() / total
+    return between * (1 + 1 / n_levels) * (n_levels - 1) / max(n_levels - 3, 1)
 
 
 def _means(place: NDArray, y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
