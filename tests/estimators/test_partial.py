@@ -280,6 +280,15 @@ def test_a_prepared_model_has_no_rows():
         _ = model.nonsense_
 
 
+def test_only_machines_of_one_class_are_merged():
+    X, y, _ = rows(300)
+    numbers = KernelMachineRegressor(random_state=0).prepare(X, y)
+    classes = KernelMachineClassifier(random_state=0).prepare(X, y > 0)
+    for models in ([numbers, classes], "ab", [numbers, 1]):
+        with pytest.raises(ValueError, match="cannot be merged"):
+            merge(models)
+
+
 def test_other_choices_are_not_merged():
     X, y, _ = rows(800)
     one = regressor().partial_fit(X, y)

@@ -124,3 +124,26 @@ def test_the_width_is_that_of_independent_errors(model, tmp_path):
         np.testing.assert_array_equal(
             load(tmp_path / "model").predict_quantile(new[1::2], q), wide
         )
+
+
+@pytest.mark.slow
+def test_intervals_of_new_levels_where_most_rows_have_levels_of_no_column():
+    """Of more levels than have columns, and fewer rows than tell means, nothing says
+    which ones the fit saw. Intervals of 90 % held .75 of such rows.
+    """
+    shares = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        effects = 0.5 * rng.standard_normal(2000)
+        tables = []
+        for n, first, last in ((1000, 0, 125), (1000, 1000, 2000)):
+            level = rng.integers(first, last, n)
+            x = rng.standard_normal(n)
+            y = x + effects[level] + 0.3 * rng.standard_normal(n)
+            names = [f"level {k}" for k in level]
+            tables.append((pd.DataFrame({"x": x, "name": names}), y))
+        model = KernelMachineRegressor(
+            uncertainty="intervals", features="fourier", random_state=seed
+        )
+        shares.append(coverage(model.fit(*tables[0]), *tables[1]))
+    assert 0.86 < np.mean(shares) < 0.96

@@ -312,6 +312,15 @@ class TextColumn(Encoding):
             return None
         return self.places(labels)[:-1] >= 0
 
+    def has_effect(self, labels: list[str]) -> NDArray | None:
+        """Which levels have an effect of their own: those that the fit saw; where
+        nothing tells, those with a column. None where no level has one.
+        """
+        is_seen = self.seen_in_fit(labels)
+        if is_seen is None and self.categories:
+            return np.isin(labels, self.categories)
+        return is_seen
+
     def unseen_rows(self, codes: NDArray, labels: list[str]) -> NDArray:
         """Number of rows of each label that the fit did not see; 0 of others, and where
         nothing tells.

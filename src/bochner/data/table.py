@@ -611,8 +611,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def unseen_variances(
         self, X: Any, variances: Mapping[str, NDArray]
     ) -> NDArray | float:
-        """Variances that levels which the fit did not see add to each row, (n, K); 0
-        without columns of text.
+        """Variances that levels without an effect of their own add to each row, (n, K):
+        those that the fit did not see, and where it saw more than it has columns for,
+        and no means, the rare ones. 0 without columns of text.
 
         Parameters
         ----------
@@ -625,10 +626,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = self._columns_of(X, TextColumn) if variances else ()
         for column, _, (codes, labels) in columns:
             key = str(column.index)
-            is_seen = column.seen_in_fit(labels) if key in variances else None
-            if is_seen is not None:
-                unseen = ~np.append(is_seen, True)[codes][:, np.newaxis]
-                total = total + unseen * variances[key]
+            is_known = column.has_effect(labels) if key in variances else None
+            if is_known is not None:
+                unseen = ~np.append(is_known, True)[codes][:, np.newaxis]
+                # A code that it shares with others has their effect in place of its own
+                times = 2 if column.coded and column.means is None else 1
+                total = total + unseen * times * variances[key]
         return total
 
     def transform(self, X: Any) -> Any:

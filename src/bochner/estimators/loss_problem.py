@@ -268,10 +268,15 @@ class LossProblem:
 
     def first_trial(self, unit: float, aim: float = np.inf) -> LossTrial:
         """The trial from the prior with the ridge penalty that a search begins with."""
-        power = POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
-        return self.trial(self.at_prior(), unit * POLICY.penalty_step**power, aim)
+        alpha = unit * POLICY.penalty_step**self.first_power
+        return self.trial(self.at_prior(), alpha, aim)
 
-    def search(self, first_trial: LossTrial) -> LossTrial:
+    @property
+    def first_power(self) -> int:
+        """Steps from the unit of penalties to that which a search begins with."""
+        return POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
+
+    def search(self, first_trial: LossTrial, power: int = 0) -> LossTrial:
         """The trial with the best ridge penalty for the rows held out.
 
         A smaller penalty than that of the first trial must be clearly better. A larger
@@ -279,6 +284,13 @@ class LossProblem:
         Steps of Newton's method begin where those for another penalty ended; sweeps, of
         which the number regularises, begin anew. Of very many entries one penalty is
         tried.
+
+        Parameters
+        ----------
+        first_trial : LossTrial
+        power : int, default=0
+            Steps from the unit of penalties to that of the first trial: the search ends
+            as far from the unit on both sides.
         """
         if self.sweeps and self.n_entries > POLICY.most_searched:
             return first_trial
@@ -297,7 +309,7 @@ class LossProblem:
         best = first_trial
         for is_larger in (True, False):
             factor = POLICY.penalty_step if is_larger else 1 / POLICY.penalty_step
-            for _ in range(POLICY.farthest_penalty):
+            for _ in range(POLICY.farthest_penalty + (-power if is_larger else power)):
                 if self.budget.is_over:
                     return best
                 other = tried(best, factor)

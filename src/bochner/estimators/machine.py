@@ -1073,7 +1073,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         Returns
         -------
         self
+
+        Raises
+        ------
+        NotFittedError
+            If the model has no rows yet.
         """
+        check_is_fitted(self)
         self._solve_if_needed()
         self._measure_if_needed()
         self._sums = self._first = None
@@ -1409,6 +1415,12 @@ def merge(models: Any) -> Any:
     models = list(models)
     if not models:
         raise ValueError("There is no model to merge.")
+    kinds = {type(model).__name__ for model in models}
+    if len(kinds) > 1 or not isinstance(models[0], KernelMachine):
+        raise ValueError(
+            f"These cannot be merged: {', '.join(sorted(kinds))}; give models of one "
+            "class, copies of one that is prepared."
+        )
     total = models[0]
     for model in models[1:]:
         total = total + model

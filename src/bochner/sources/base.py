@@ -221,6 +221,9 @@ class RowError(SourceError):
         """The message with another name of the row."""
         return f"{self.before}{place}{self.after}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowError, (self.before, self.row, self.after)
+
 
 def infinite_value(table: pa.Table) -> RowError | None:
     """The first infinite value of a table, in the order of its columns; None where
