@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import make_regression
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem
 
@@ -199,3 +200,15 @@ def test_a_refit_without_a_class_that_has_a_weight():
     assert in_parts.class_count_[2] == pytest.approx(5 * np.sum(~common))
     with pytest.raises(ValueError, match="are not in class_weight"):
         KernelMachineClassifier(class_weight={"rarer": 5.0}).fit(X, labels)
+
+
+@pytest.mark.parametrize("features", ["fourier", "binning"])
+def test_a_resized_model_asks_for_a_refit(features):
+    X, y = make_regression(200, 3, random_state=0)
+    model = KernelMachineRegressor(
+        features=features, metric="isotropic", n_components=20, random_state=0
+    ).fit(X, y)
+    other = model.resized(2)
+    with pytest.raises(NotFittedError, match="refit"):
+        other.predict(X)
+    assert other.refit(X, y).predict(X).shape == (200,)

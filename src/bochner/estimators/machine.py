@@ -1166,6 +1166,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         threads = threads_of(n_jobs)
         dtype = self.feature_weights_.dtype
         feature_map = features or self.features_
+        if feature_map.n_features_out != len(coef):
+            raise NotFittedError(
+                f"The map of this {type(self).__name__} has another size since it was "
+                "fitted: call refit with rows first."
+            )
         Z = self.encoder_.encode_few(X, dtype) if current().device is None else None
         if Z is not None:
             with at_most(1):
