@@ -223,6 +223,7 @@ def fit_classes(
         # The squared loss without the rows held out, which the other is to be better
         # than
         before = problem.predictions_at(problem.at_ridge(fitted, stored.without))
+        before = before.distinct()
         squared_losses = log_losses(before, link_of(before, max(K, 2)))
         aim = AIM * average(squared_losses, before.weight)
     part = replace(problem, budget=task.budget.first_of(2))
@@ -232,7 +233,7 @@ def fit_classes(
         after = part.predictions(trial.fitted)
         is_partial = is_sample and not fitted.features.is_dense
         worthwhile = POLICY.worth_passes if is_partial else 0.0
-        is_better, reason = _compared(before, after, worthwhile)
+        is_better, reason = _compared(before, squared_losses, after, worthwhile)
         if not is_better:
             return squared._replace(reason=reason)
     start = replace(start, has_single_columns=part.ridge is not stored.ridge)
@@ -624,16 +625,17 @@ def additive_part(
 
 
 def _compared(
-    before: HeldOutPredictions, after: HeldOutPredictions, worthwhile: float
+    before: HeldOutPredictions,
+    one: NDArray,
+    after: HeldOutPredictions,
+    worthwhile: float,
 ) -> tuple[bool, str]:
     """Whether the logistic loss, of the predictions `after`, is better than the squared
-    one: the log loss of the rows held out is clearly less, by a share of itself that is
-    worthwhile, and their error is not clearly more; and the reason.
+    one: the log loss of the rows held out, `one` of distinct rows, is clearly less, by
+    a share of itself that is worthwhile, and their error is not clearly more; and the
+    reason.
     """
-    before = before.distinct()
     after = after.distinct()
-    squared_link = link_of(before, max(before.targets.shape[1], 2))
-    one = log_losses(before, squared_link)
     two = log_losses(after, fit_temperature(*by_class(after)), np.inf)
     share = before.weight / before.weight.sum()
     gain, noise = mean_and_error(one - two, before.weight, before.group)

@@ -257,7 +257,11 @@ class Metric(Cached):
                 if warps is not None:
                     out[:, warps] = self._warps(rows[:, warped]).T
 
-        for_rows(write, len(X), TILE_ROWS, TILE_ROWS)
+        # The rows of a tile are one thread's already
+        if len(X) <= TILE_ROWS:
+            write(0, len(X))
+        else:
+            for_rows(write, len(X), TILE_ROWS)
         return U
 
     def _warps(self, columns: NDArray) -> NDArray:
