@@ -479,7 +479,10 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
     monkeypatch.setattr(
         Validator,
         "iterate",
-        lambda self, *rest: (seen.add(self.n_rows), iterate(self, *rest))[1],
+        lambda self, *rest, **more: (
+            seen.add(self.n_rows),
+            iterate(self, *rest, **more),
+        )[1],
     )
     policy(rows_for_full_learning=300, trial_entries=12_000)
     X, y = make_friedman1(600, random_state=0)

@@ -163,9 +163,9 @@ class TestAuto:
             .predict_proba(Z[len(y) :])[:, 1]
         )
 
-        def probabilities(loss, seed=0):
+        def probabilities(loss, seed=0, n_components=200):
             model = KernelMachineClassifier(
-                loss=loss, n_components=200, random_state=seed
+                loss=loss, n_components=n_components, random_state=seed
             ).fit(X, y)
             return model.predict_proba(X_test)[:, 1]
 
@@ -176,10 +176,12 @@ class TestAuto:
         # A single draw of features, on another processor, tells little of 2 %.
         assert np.mean(losses) < 1.02 * expected
         assert 1.02 * expected < 0.95 * log_loss(y_test, probabilities("squared"))
-        assert (
-            min(roc_auc_score(y_test, p) for p in ours)
-            > roc_auc_score(y_test, linear) - 0.005
-        )
+        area = roc_auc_score(y_test, linear)
+        assert np.median([roc_auc_score(y_test, p) for p in ours]) > area - 0.002
+        # A number of features excludes the linear model, which is the truth
+        default = probabilities("auto", n_components="auto")
+        assert log_loss(y_test, default) < 1.01 * expected
+        assert roc_auc_score(y_test, default) > area - 0.001
 
     def test_classes_at_random(self):
         """Whatever the loss, probabilities are the shares of the classes."""

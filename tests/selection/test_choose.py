@@ -239,7 +239,7 @@ class TestProblem:
             "grids",
             lambda metrics, n_grids, seed: sizes.append(n_grids) or bins,
         )
-        monkeypatch.setattr(Validator, "iterate", lambda self, *rest: None)
+        monkeypatch.setattr(Validator, "iterate", lambda self, *rest, **more: None)
         race = Race(problem_of())
         known = LearnedMetrics({}, SimpleNamespace(alpha=1.0), n_grids=n_grids)
         fit_bins(lambda known: known.bins, HYBRID, race, known)
@@ -254,7 +254,7 @@ class TestProblem:
         bins = [(1.0, BinningFeatures())]
         monkeypatch.setattr(candidates_module, "grids", lambda *args, seed: bins)
         cut = ValidationResult(3 * ones, np.ones(1), 1, ones[:, np.newaxis], 0.1)
-        monkeypatch.setattr(Validator, "iterate", lambda self, *rest: cut)
+        monkeypatch.setattr(Validator, "iterate", lambda self, *rest, **more: cut)
         sized = SimpleNamespace(alpha=1.0, trial=cut._replace(losses=ones))
         known = LearnedMetrics({}, sized, n_grids=50)
         entry = fit_bins(lambda known: known.bins, HYBRID, race, known)
@@ -370,12 +370,21 @@ class TestDecision:
         compared.entries[-1] = entry("linear", -1, base + 1)
         assert compared.decide()[0].name != "linear"
 
-    @pytest.mark.parametrize("classes", [False, True])
-    @pytest.mark.parametrize(("behind", "chosen"), [(1.5, "bins"), (2.5, "waves")])
+    @pytest.mark.parametrize(
+        ("classes", "behind", "chosen"),
+        [
+            (False, 1.5, "bins"),
+            (False, 2.5, "waves"),
+            (True, 0.4, "bins"),
+            (True, 0.6, "waves"),
+        ],
+    )
     def test_fourier_features_alone_must_be_clearly_better(
         self, classes, behind, chosen
     ):
-        """Bins are the usual choice up to two standard errors of the paired losses."""
+        """Bins beside them are preferred for numbers up to two standard errors of the
+        paired losses, bins alone for classes up to half of one.
+        """
         race = above_the_mean(Race(problem_of(classes, n=1500)))
         noise = np.random.default_rng(0).standard_normal(len(race.weight_out))
         noise -= noise.mean()

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from bochner import KernelMachineClassifier
-from bochner.features import LinearFeatures
+from bochner.features import BinningFeatures, LinearFeatures
+from bochner.kernels import Laplacian
 from bochner.selection.linear import _logistic_losses
 from bochner.selection.validation import Validator
 
@@ -83,3 +85,51 @@ def test_few_rows_of_a_linear_logit_have_the_logistic_loss():
     expected = logistic.predict_proba(later)[:, 1]
     assert np.abs(proba - expected).mean() < 0.03
     assert model.score(later, truth) > logistic.score(later, truth) - 0.01
+
+
+@pytest.mark.slow
+def test_bins_of_a_rare_class_are_compared_by_the_logistic_loss_too():
+    """By the squared one bins lose, as their scores of a rare class are hard to read
+    as probabilities.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(14000, 12)).astype(float)
+    first = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3]
+    logit = 3 * first + 1.5 * X[:, 4] + X[:, 5] - 7
+    y = (rng.random(len(X)) < 1 / (1 + np.exp(-logit))).astype(int)
+    model = KernelMachineClassifier(random_state=0).fit(X[:6000], y[:6000])
+    assert "binning" in model.report_.chosen
+    linear = LogisticRegression().fit(X[:6000], y[:6000])
+    losses = [
+        log_loss(y[6000:], fitted.predict_proba(X[6000:])) for fitted in (model, linear)
+    ]
+    assert losses[0] < 0.97 * losses[1]
+
+
+@pytest.mark.parametrize("rare", [0.02, 0.4])
+def test_swept_losses_of_two_levels_are_those_of_their_shares(rare):
+    """Bins tell a column of two levels fully: sweeps end at the share of the class in
+    each, where the squared loss gives scores that are read as probabilities badly.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(9000, 1)).astype(np.float32)
+    is_class = rng.random(9000) < rare * (0.5 + X[:, 0])
+    y = np.where(is_class, 1.0, -1.0)[:, np.newaxis]
+    weight = np.ones(9000)
+    parts = [(X[part], y[part], weight[part]) for part in np.split(np.arange(9000), 2)]
+    rows = Validator(*parts, classes=True, seed=0)
+    plain, swept = (
+        rows.iterate(
+            BinningFeatures(Laplacian(1.0), 50, random_state=0).draw(1),
+            np.ones((1, 1)),
+            24,
+            by_logistic=by_logistic,
+        )
+        for by_logistic in (False, True)
+    )
+    shares = [is_class[:4500][X[:4500, 0] == level].mean() for level in (0, 1)]
+    p = np.array(shares)[X[4500:, 0].astype(int)]
+    expected = -np.log(np.where(is_class[4500:], p, 1 - p))
+    assert rows.average(swept.losses) < 1.02 * expected.mean()
+    assert rows.average(swept.losses) <= rows.average(plain.losses)
+    assert_allclose(swept.penalty, plain.penalty)

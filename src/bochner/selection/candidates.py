@@ -181,7 +181,12 @@ def fit_bins(
     )
     features = concatenate(of_size(n_grids)).draw(problem.n_columns)
     penalties = np.full((1, len(metrics)), metrics[-1].alpha)
-    trial = race.validator.iterate(features, penalties, POLICY.traced_iterations)
+    trial = race.validator.iterate(
+        features,
+        penalties,
+        POLICY.traced_iterations,
+        by_logistic=race.validator.classes and problem.space.logistic,
+    )
     return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
 

@@ -177,12 +177,11 @@ class Race:
             self.entries[k] = entry
 
     def is_usual(self, entry: CandidateResult) -> bool:
-        """Whether it is of the kind that is chosen unless another is clearly better:
-        bins, for numbers beside Fourier features.
+        """Whether it is of the kind that is chosen for numbers unless another is
+        clearly better: bins beside Fourier features.
         """
-        if self.validator.is_classifier:
-            return entry.has_bins and entry.rank in (BINS, MAPPED)
-        return entry.has_bins and not entry.is_linear
+        is_number = not self.validator.is_classifier
+        return is_number and entry.has_bins and not entry.is_linear
 
     def near(self) -> list[CandidateResult]:
         """Candidates that are not clearly worse than the best one, which other rows may
@@ -265,10 +264,9 @@ class Race:
 
         A linear model is preferred to all others. Of few rows, simple ones are, and
         where no candidate is clearly better than the mean of the targets, as what they
-        seem to tell may be chance. Of more rows bins are the usual choice: for classes
-        alone, as they may have the logistic loss too; for numbers beside Fourier
-        features, which alone err on outliers and at edges, of which few validation rows
-        tell.
+        seem to tell may be chance. Of more rows bins are preferred for classes, and for
+        numbers beside Fourier features, which alone err on outliers and at edges, of
+        which few validation rows tell.
         """
         best = min(self.entries, key=self.loss)
         is_signal = self.is_signal(best)

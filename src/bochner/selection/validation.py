@@ -25,13 +25,16 @@ from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.metric import Metric
-from bochner.features.stored import StoredRows
+from bochner.features.stored import Stored, StoredRows
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.split import folds, rows_held_out
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import best_alpha
+from bochner.solvers.losses import Logistic
+from bochner.solvers.newton import Reweighted
+from bochner.solvers.sweeps import Grids, minimise_by_sweeps
 
 SETTLING_STEPS = 4  # iterations from one look at held-out predictions to the next
 SETTLED = 0.04  # of their root mean square error, by which they may still move then
@@ -372,7 +375,12 @@ class Validator:
         return standard_error(losses, self.weight_out, self.group_out)
 
     def iterate(
-        self, features: FeatureMap, penalties: NDArray, steps: int, clear: float = 0.0
+        self,
+        features: FeatureMap,
+        penalties: NDArray,
+        steps: int,
+        clear: float = 0.0,
+        by_logistic: bool = False,
     ) -> ValidationResult:
         """Fit by conjugate gradients, all candidates side by side, with validation
         losses after every iteration.
@@ -387,6 +395,8 @@ class Validator:
         penalties : array of shape (A, M)
         steps : int
         clear : float, default=0
+        by_logistic : bool, default=False
+            Whether losses are those of the logistic loss of bins where these are lower.
         """
         clock = Budget()
         ridge = IterativeRidge(Design(self.fitted, features, np.float32), self.seed)
@@ -402,14 +412,63 @@ class Validator:
             (k for k, (gain, noise) in enumerate(gains) if gain <= clear * noise), best
         )
         n_iter = max(int(trace.n_iter[k]), 1)
+        losses = trace.losses[k]
+        if by_logistic:
+            swept = self._swept_losses(ridge, rows.features)
+            losses = min(losses, swept, key=self.average)
         result_fields = (
-            trace.losses[k],
+            losses,
             penalties[k],
             n_iter,
             trace.predicted[k].T,
             clock.elapsed,
         )
         return ValidationResult(*result_fields, n_rows=self.n_rows)
+
+    def _swept_losses(self, ridge: IterativeRidge, rows: Stored) -> NDArray:
+        """Log losses of the validation rows by the logistic loss of each output, summed
+        over the outputs, after the sweep over bins that is best for them, shape (n,).
+
+        Parameters
+        ----------
+        ridge : IterativeRidge
+            Of the rows to fit, with targets less their mean.
+        rows : Stored
+            Features of the validation rows.
+        """
+        loss = Logistic()
+        blocks = [
+            StoredRows(block.features, block.y + self.mean, block.weight)
+            for block in ridge.blocks
+        ]
+        unit = alphas_to_try(ridge)[0] / POLICY.bin_alphas[0]
+        alpha = unit * POLICY.penalty_step**POLICY.first_sweep_penalty
+        K = len(self.mean)
+        problem = Reweighted(
+            blocks,
+            loss,
+            np.full((K, 1), alpha),
+            np.zeros((K, int(ridge.edges[-1]))),
+            loss.scores_of(self.mean),
+            ridge.dtype,
+        )
+        losses = list[NDArray]()
+
+        def visit(problem: Reweighted, n_sweeps: int) -> bool:
+            F = rows.forward(problem.coef) + problem.offset[:, np.newaxis]
+            losses.append(loss.value(self.targets.T, F))
+            means = [self.average(one) for one in losses]
+            return has_plateaued(np.minimum.accumulate(means))
+
+        minimise_by_sweeps(
+            problem,
+            Grids(blocks),
+            POLICY.most_sweeps,
+            self.seed,
+            visit,
+            lambda: self.budget.is_over,
+        )
+        return min(losses, key=self.average)
 
     def solve(
         self, features: FeatureMap, shares: NDArray, alphas: NDArray | None
