@@ -298,8 +298,14 @@ def test_a_named_column_is_no_input(tmp_path, fitted):
     np.testing.assert_allclose(
         model.predict(frame[list("abcd")]), fitted[0].predict(X), rtol=1e-6
     )
+    # Later tables may have it too, in any place
+    later = frame[["patient", *"abcd"]]
+    np.testing.assert_array_equal(
+        model.predict(later), model.predict(frame[list("abcd")])
+    )
     path = tmp_path / "rows.parquet"
     frame.to_parquet(path)
+    np.testing.assert_array_equal(model.predict(path), model.predict(later))
     again = clone(model).fit(path, "y", groups="patient")
     np.testing.assert_array_equal(again.alpha_, model.alpha_)
     with pytest.raises(ValueError, match="no column 'doctor'"):

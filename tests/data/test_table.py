@@ -493,6 +493,15 @@ def test_unusable_types_are_named(X):
         TableEncoder().fit(X)
 
 
+@pytest.mark.parametrize("moment", [dt.date(2020, 5, 1), pd.Timestamp(2020, 5, 1)])
+def test_dates_mixed_with_text_have_two_cures(moment):
+    X = pd.DataFrame({"due": pd.Series([moment, "soon", None, moment], dtype=object)})
+    with pytest.raises(TypeError, match="'due' mixes dates with text such as 'soon'"):
+        TableEncoder().fit(X)
+    TableEncoder().fit(X.replace("soon", None))
+    TableEncoder().fit(X.map(lambda value: None if value is None else str(value)))
+
+
 def test_unusable_arrays():
     with pytest.raises(
         TypeError, match=r"column 'x1' has type .* argument must be .* string.* number"

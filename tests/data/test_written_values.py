@@ -152,6 +152,7 @@ def test_stray_words_are_missing_and_counted():
         ["555-1234", "555-2345"],
         ["+49 30 123456", "+49 30 99999"],
         ["1", "2", "3"],  # digits that somebody has made text
+        ["1.0", "2.0", "3.0", ""],  # as a frame of numbers with gaps makes them text
         ["1.2.10", "1.2.11"],
         ["12 Main St", "3 High Rd", "7 Mill Ln"],
         ["1/2", "3/4"],
@@ -175,6 +176,27 @@ def test_what_stays_text(values):
     assert written.kind == "text"
     assert not written.others
     assert not written.note
+
+
+def test_fractions_are_numbers_also_without_words():
+    """Of databases and of frames whose gaps are empty texts."""
+    assert kind_of(["1.5", "-2.25", "3e-3"]).kind == "number written 1.5"
+    gaps = kind_of(["1.5", "2", "", " "])
+    assert gaps.kind == "number written 1.5"
+    assert gaps.others == ["", " "]
+    assert "2 of its values are none" in gaps.note
+
+
+def test_whole_numbers_as_text_are_left_out_with_a_cure():
+    rng = np.random.default_rng(0)
+    seconds = rng.integers(1000, 9999, 600)
+    X = pd.DataFrame({"seconds": seconds.astype(str), "z": rng.normal(size=600)})
+    y = np.sin(seconds / 1500) + X["z"]
+    with pytest.warns(UserWarning, match="'seconds': left out.*make them numbers"):
+        KernelMachineRegressor(random_state=0).fit(X, y)
+    X["seconds"] = seconds
+    model = KernelMachineRegressor(random_state=0).fit(X[:450], y[:450])
+    assert model.score(X[450:], y[450:]) > 0.95
 
 
 def people(n=300):

@@ -99,3 +99,11 @@ def test_booleans_among_objects_are_booleans():
     model = KernelMachineClassifier(random_state=0).fit(X, y)
     assert model.classes_.dtype == bool
     assert np.mean(model.predict(X) == y.astype(bool)) > 0.95
+
+
+def test_booleans_as_objects_are_scored_as_what_they_are():
+    """As pandas leaves a column that had missing values."""
+    fitted = clone(MACHINE).fit(ROWS, TRUE)
+    objects = pd.Series(TRUE.tolist(), dtype=object)
+    assert fitted.score(ROWS, objects) == fitted.score(ROWS, TRUE)
+    assert fitted.score(ROWS, objects.to_numpy()) == fitted.score(ROWS, TRUE)

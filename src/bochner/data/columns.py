@@ -11,7 +11,7 @@ import math
 import numbers
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from types import NoneType
 from typing import Any
@@ -516,6 +516,8 @@ def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[st
         if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
             raise ValueError(f"Complex data not supported: column {name!r}")
         if not isinstance(value, (str, numbers.Real, Decimal, np.bool_)):
+            if isinstance(value, date) and any(isinstance(one, str) for one in present):
+                raise _mixed_dates(name, present)
             raise _unusable(name, type(value).__name__)
     if not (as_text or any(isinstance(value, str) for value in present)):
         out = np.full((len(values), 1), np.nan)
@@ -558,6 +560,14 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, (float, np.floating, Decimal)):
         return bool(value != value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _mixed_dates(name: str, present: NDArray) -> TypeError:
+    text = next(value for value in present if isinstance(value, str))
+    return TypeError(
+        f"column {name!r} mixes dates with text such as {text!r}: make the text None, "
+        "which is a missing value, or turn all of the column into text"
+    )
 
 
 def _unusable(name: str, kind: Any) -> TypeError:
@@ -630,6 +640,18 @@ def values_of(column: Any) -> Any:
         return series.to_numpy()
     values = [None if is_missing(value) else value for value in series.to_list()]
     return np.array(values, dtype=object)
+
+
+def booleans(labels: Any) -> Any:
+    """Labels as booleans where they are objects that all are: pandas leaves such of a
+    column that had missing values.
+    """
+    objects = np.asarray(labels)
+    if objects.dtype == object and all(
+        isinstance(label, bool | np.bool_) for label in objects.ravel()
+    ):
+        return objects.astype(bool)
+    return labels
 
 
 def missing_targets(y: NDArray) -> Mask:

@@ -78,7 +78,7 @@ from bochner.data.table_statistic import (
     warn_of_equal,
 )
 from bochner.data.weights import checked_weight
-from bochner.data.written_values import WRITTEN
+from bochner.data.written_values import WRITTEN, is_whole_number
 from bochner.notices import listed, warn
 
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
@@ -455,6 +455,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             are_many = len(np.unique(codes)) * enough > len(codes)
             if are_many and not levels_differ(codes, fold, y, weight):
                 left_out.append(str(column.index))
+                if all(map(is_whole_number, column.categories)):
+                    warn(
+                        f"Column {self.statistic_.name(column.index)!r}: left out, as "
+                        "its whole numbers, written as text, tell nothing of the "
+                        "target as categories; make them numbers if they are "
+                        "quantities."
+                    )
         if not left_out:
             return self
         without = self._but(_left_out=left_out)._settled_again()

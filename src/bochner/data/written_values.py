@@ -160,6 +160,12 @@ def is_missing_word(value: str) -> bool:
     return value.strip().lower() in MISSING_WORDS
 
 
+def is_whole_number(value: str) -> bool:
+    """Whether a text is a whole number and nothing else."""
+    match = PLAIN.fullmatch(_tidy(value))
+    return match is not None and float(match[0]).is_integer()
+
+
 def _as_dates(
     present: Sequence[str],
     missing: Sequence[str],
@@ -219,13 +225,13 @@ def _as_numbers(
     n_odd = sum(counts[value] for value in odd)
     if n_read[decimal] < LEAST_NUMBERS * (n_read[decimal] + n_odd):
         return None
-    # 3) Identifiers, and digits that somebody has made text, perhaps with gaps
+    # 3) Identifiers, and whole numbers that somebody has made text, perhaps with gaps
     if any(ZEROS_IN_FRONT.match(value.strip()) for value in numbers):
         return None
     if any(abs(number) >= LARGEST_WHOLE for number in numbers.values()):
         return None
     has_words = odd or any(value.strip() for value in missing)
-    if not has_words and all(PLAIN.fullmatch(_tidy(value)) for value in numbers):
+    if not has_words and all(map(is_whole_number, numbers)):
         return None
     # 4) What was done, and what is doubtful
     kind = f"number{WRITTEN}{'1,5' if decimal == ',' else '1.5'}"

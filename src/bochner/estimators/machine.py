@@ -635,6 +635,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return None
         return name if name in nw.from_native(X, eager_only=True).columns else None
 
+    def _rows(self, X: Any, *, reset: bool, cautions: bool = True) -> Any:
+        # The column of groups may stay in later tables
+        column = None if reset else self._column_of_groups(X)
+        if column is not None:
+            X = nw.from_native(X, eager_only=True).drop(column).to_native()
+        return super()._rows(X, reset=reset, cautions=cautions)
+
     def _store(
         self,
         solution: RidgeSolution,
