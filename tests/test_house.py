@@ -235,7 +235,6 @@ CROWDED = {
     "estimators/interpretation.py": 38,
     "estimators/posterior.py": 32,
     "estimators/regressor.py": 47,
-    "estimators/ridge/conjugate_gradients.py": 26,
     "estimators/ridge/direct.py": 36,
     "features/nystroem.py": 28,
     "planning/plan.py": 41,

@@ -620,7 +620,7 @@ def values_of(column: Any) -> Any:
         whole = column.dtype.kind in "biu" and np.ma.is_masked(column)
         return unmasked(column.astype(object) if whole else column)
     if isinstance(column, np.ndarray | list):
-        return column
+        return _booleans(column)
     series: Any = column
     if isinstance(column, pa.Array):
         series = pa.chunked_array([column])
@@ -635,23 +635,21 @@ def values_of(column: Any) -> Any:
     if not isinstance(series, nw.Series) or not (
         series.dtype.is_integer() or series.dtype == nw.Boolean
     ):
-        return column
+        return _booleans(column)
     if not series.null_count():
         return series.to_numpy()
     values = [None if is_missing(value) else value for value in series.to_list()]
     return np.array(values, dtype=object)
 
 
-def booleans(labels: Any) -> Any:
+def _booleans(labels: Any) -> Any:
     """Labels as booleans where they are objects that all are: pandas leaves such of a
     column that had missing values.
     """
-    objects = np.asarray(labels)
-    if objects.dtype == object and all(
-        isinstance(label, bool | np.bool_) for label in objects.ravel()
-    ):
-        return objects.astype(bool)
-    return labels
+    are = str(getattr(labels, "dtype", "")) == "object" and all(
+        isinstance(label, bool | np.bool_) for label in np.ravel(labels)
+    )
+    return np.asarray(labels, bool) if are else labels
 
 
 def missing_targets(y: NDArray) -> Mask:

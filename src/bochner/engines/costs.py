@@ -1,8 +1,7 @@
-"""What work costs, in seconds, by which ways to do it are compared and sizes are
-chosen.
+"""What work costs, in seconds, by which sizes are chosen.
 
 These are the costs of two cores with AVX-512, on all threads and in single precision.
-They are the same on every machine, so that maps, sizes, precisions and solvers are too.
+They are the same on every machine, so that maps, sizes and precisions are too.
 """
 
 from __future__ import annotations
@@ -15,11 +14,6 @@ DOUBLE = 2.0  # times as much that products take in double precision
 # memory
 REDUCTION = 4e-11
 FEATURE = 5e-10  # a Fourier feature of a row of 16 columns, rounded to 8 bits
-# An entry, there and back, of stored features of 8 bits and of 32
-BYTE_PASS, FLOAT_PASS = 4.5e-11, 1.8e-10
-BYTE_COLUMN, FLOAT_COLUMN = 1.9e-11, 1e-10  # for each further vector
-# An entry of a preconditioner's factors that is read for one vector
-FACTOR_ENTRY = 1.5e-10
 BINNED_COLUMNS = 16  # columns whose bins take as long as other work on a bin
 
 

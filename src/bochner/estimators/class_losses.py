@@ -50,7 +50,7 @@ from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
-from bochner.planning.cost_model import may_compare_losses
+from bochner.planning.solver_choice import may_compare_losses
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (

@@ -86,13 +86,13 @@ from bochner.inputs.training import (
 )
 from bochner.kernels import Kernel
 from bochner.notices import warn
-from bochner.planning.cost_model import (
+from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
+from bochner.planning.request import BY_SPLITS, FitRequest
+from bochner.planning.solver_choice import (
     ProblemSize,
     choose_solver,
     choose_streamed_solver,
 )
-from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
-from bochner.planning.request import BY_SPLITS, FitRequest
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, choose
 from bochner.selection.lengthscale import choose_kernel
@@ -900,16 +900,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 alpha = choice.model.alpha_per_weight * rows.weight
                 chosen = True
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
-        size = ProblemSize(
-            rows.n_rows,
-            source.n_outputs,
-            rows.weight,
-            given_alphas(alpha),
-            request.needs_unseen,
-            dtype.itemsize == 8,
-            chosen,
-            n_columns,
-        )
+        size = ProblemSize(rows.n_rows, source.n_outputs, dtype.itemsize == 8)
         self.solver_, self.solver_reason_ = chooser(
             request.solver_for(features), features, size
         )

@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from bochner.arrays import Floats
-from bochner.data.columns import booleans, first_row, missing_targets, values_of
+from bochner.data.columns import first_row, missing_targets, values_of
 from bochner.data.table_input import (
     as_table_or_matrix,
     check_size,
@@ -81,7 +81,7 @@ def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
     """
     y = values_of(y)
     require_target(estimator, y)
-    y = booleans(column_or_1d(y, warn=True))
+    y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     check_consistent_length(X, y)
     return y

@@ -28,14 +28,12 @@ from bochner.inputs.opened import (
     sampled_rows,
 )
 from bochner.markup import table
-from bochner.planning.cost_model import (
-    AGAIN_SHARE,
-    USUAL_RATIO,
+from bochner.planning.request import FitRequest
+from bochner.planning.solver_choice import (
+    USUAL_ITERATIONS,
     ProblemSize,
-    iterations,
     solver_in_memory,
 )
-from bochner.planning.request import FitRequest, given_alphas
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size, current, settings
 from bochner.solvers.iterative import GRAM_LIMIT
@@ -56,6 +54,7 @@ HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
 OCCUPIED = 0.25  # bins of a grid for each row of the sample
 # Iterations to the usual tolerance, where the choice does not tell how many
 BIN_STEPS = 30
+AGAIN_SHARE = 0.4  # of the iterations, from a solution nearby
 MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
 LOOK = "statistics of the columns and targets, and a sample"
@@ -419,21 +418,8 @@ class Planner:
         D = features.size
         K = table.n_outputs
         solver = request.asked_solver
-        steps = iterations(USUAL_RATIO * n, n)
         if self.gathered:
-            alphas = given_alphas(request.alpha)
-            if alphas is None and features.learned:  # chosen with the map
-                alphas = np.array([USUAL_RATIO * n])
-            size = ProblemSize(
-                n,
-                K,
-                float(n),
-                alphas,
-                request.needs_unseen,
-                request.dtype(n) == np.float64,
-                features.learned,
-                table.n_columns,
-            )
+            size = ProblemSize(n, K, request.dtype(n) == np.float64)
             solver, reason = solver_in_memory(solver, features.dense, D, size)
             if request.why_iterated:
                 solver, reason = "cg", request.why_iterated
@@ -441,10 +427,11 @@ class Planner:
                 done = Pass("iterations on the stored bins", features.steps)
                 return [SolverPlan("cg", done, 12 * n * D, reason)]
             moments = Pass("the moments of the features", 1)
+            stored = Pass("iterations on the stored features", USUAL_ITERATIONS)
             in_memory = {
                 "direct": (moments, factor_bytes(n, D, K, np.float32)),
                 "exact": (Pass("all kernel values", 1), 12 * n * n),
-                "cg": (Pass("iterations on the stored features", round(steps)), n * D),
+                "cg": (stored, n * D),
             }
             return [SolverPlan(solver, *in_memory[solver], reason)]
         # Rows that are read again in every pass, and of which a sample is in memory
@@ -460,7 +447,7 @@ class Planner:
             m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
             need += 4 * D * (min(4 * D, n) if D <= GRAM_LIMIT else m)
             need += 24 * m * m + 40 * D * K
-            again = round(AGAIN_SHARE * steps) + 1
+            again = round(AGAIN_SHARE * USUAL_ITERATIONS) + 1
             done = Pass("iterations, which compute the features again", again)
             reason = f"the Gram matrix of {D:,} features does not fit"
         else:

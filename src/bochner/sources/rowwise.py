@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.columns import booleans, library_of, unmasked, values_of
+from bochner.data.columns import library_of, unmasked, values_of
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import is_foreign, to_host
 from bochner.engines.local import at_most
@@ -217,7 +217,7 @@ def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             for values in (y, sample_weight)
         )
         predictions, y, sample_weight = dask.compute(predictions, y, sample_weight)
-    y = booleans(values_of(y))
+    y = values_of(y)
     sample_weight = unmasked(sample_weight)
     score = accuracy_score if is_classifier(self) else r2_score
     return float(score(y, predictions, sample_weight=sample_weight))

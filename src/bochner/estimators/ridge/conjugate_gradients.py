@@ -33,7 +33,7 @@ from bochner.estimators.ridge.ridge_problem import (
 )
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
-from bochner.planning.cost_model import ProblemSize, by_leverage
+from bochner.planning.solver_choice import by_leverage
 from bochner.selection.choose import ValidationOutcome
 from bochner.selection.policy import POLICY
 from bochner.selection.split import validation_rows
@@ -101,7 +101,7 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     penalty = np.full(len(ridge.maps), alphas[len(alphas) // 2])
     if searched and compared_on and compared_on.folds:
         penalty, scores = choose_penalty(compared_on, alphas)
-    if _by_leverage(ridge, penalty, problem):
+    if _by_leverage(ridge, penalty):
         ridge.draw_by_leverage(float(penalty[0]))
     stop = stop_of(problem, held_out, penalty)
     solution, intercept = ridge.fit(
@@ -233,22 +233,13 @@ def merged(
     )
 
 
-def _by_leverage(
-    ridge: IterativeRidge, penalty: NDArray, problem: RidgeProblem
-) -> bool:
+def _by_leverage(ridge: IterativeRidge, penalty: NDArray) -> bool:
     """Whether rows of the preconditioner are better drawn by their leverage."""
     if not ridge.is_dense or len(ridge.maps) > 1 or not isinstance(ridge.blocks, list):
         return False
     source = ridge.design.source
-    size = ProblemSize(
-        source.n_rows,
-        source.n_outputs,
-        source.total_weight,
-        penalty,
-        problem.needs.out_of_sample,
-        penalty_selected=problem.penalty_selected or problem.is_open,
-    )
-    return by_leverage(int(ridge.edges[-1]), size)
+    ratio = float(np.median(penalty)) / source.total_weight
+    return by_leverage(int(ridge.edges[-1]), source.n_rows, source.n_outputs, ratio)
 
 
 def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -> Stop:
