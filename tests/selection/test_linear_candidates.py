@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from bochner import KernelMachineClassifier
+from bochner.estimators.classifier import SQUARED_LEADS
 from bochner.features import BinningFeatures, LinearFeatures
 from bochner.kernels import Laplacian
 from bochner.selection.linear import _logistic_losses
@@ -133,3 +134,17 @@ def test_swept_losses_of_two_levels_are_those_of_their_shares(rare):
     assert rows.average(swept.losses) < 1.02 * expected.mean()
     assert rows.average(swept.losses) <= rows.average(plain.losses)
     assert_allclose(swept.penalty, plain.penalty)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_where_the_squared_loss_leads_the_logistic_one_is_not_fitted(is_clean):
+    """Of classes without noise, which bins learn sooner by the squared loss."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2500, 2))
+    p = np.where(np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]) > 0, 1.0, 0.0)
+    if not is_clean:
+        p = 0.3 + 0.4 * p
+    y = rng.random(2500) < p
+    model = KernelMachineClassifier(features="binning", random_state=0).fit(X, y)
+    assert (model.loss_reason_ == SQUARED_LEADS) == is_clean
+    assert model.loss_ == "squared" or not is_clean

@@ -52,6 +52,7 @@ from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 
+SQUARED_LEADS = "the squared loss was far better in the comparison of candidates"
 FEW_ROWS = 20
 
 
@@ -689,8 +690,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         problem: RidgeProblem,
         target: Target,
         passes: Design | None,
+        choice: Choice | None,
     ) -> ClassFit:
         loss = self._loss_to_fit(design, solution, problem)
+        if loss == "auto" and choice is not None and choice.model.squared_leads:
+            return as_squared(solution)._replace(reason=SQUARED_LEADS)
         alphas = given_alphas(self.alpha)
         groups = self.encoder_.column_groups()
         problem = replace(problem, budget=problem.budget.stage("loss"))

@@ -488,6 +488,12 @@ LINEAR = CandidateKind("linear model", -1, _why_not_linear, fit_linear)
 FOURIER = CandidateKind(
     "Fourier features, learned lengthscales", 1, _why_not_fourier, fit_scaled
 )
+BINS_ALONE = CandidateKind(
+    "random binning, learned lengthscales",
+    2,
+    _why_not_scaled,
+    partial(fit_bins, lambda learned_metrics: learned_metrics.bins[:1]),
+)
 CANDIDATES = (
     LINEAR,
     FOURIER,
@@ -500,12 +506,7 @@ CANDIDATES = (
         _why_not_mapped,
         partial(fit_bins, lambda learned_metrics: learned_metrics.bins),
     ),
-    CandidateKind(
-        "random binning, learned lengthscales",
-        2,
-        _why_not_scaled,
-        partial(fit_bins, lambda learned_metrics: learned_metrics.bins[:1]),
-    ),
+    BINS_ALONE,
     CandidateKind(
         "random binning, random halves of the columns",
         2,

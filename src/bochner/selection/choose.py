@@ -18,6 +18,7 @@ from sklearn.base import clone
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.selection.candidates import (
+    BINS_ALONE,
     HYBRID,
     LearnedMetrics,
     candidates,
@@ -27,7 +28,6 @@ from bochner.selection.candidates import (
     why_no_map,
 )
 from bochner.selection.comparison import (
-    BINS,
     ONLY,
     CandidateResult,
     Race,
@@ -52,7 +52,6 @@ from bochner.selection.metric_learning import (
 from bochner.selection.problem import Problem
 from bochner.selection.report import Report
 from bochner.selection.sizes import (
-    grids,
     search_size,
     with_linear_map,
 )
@@ -77,6 +76,8 @@ class Model:
         Whether the ridge penalty is still to be chosen.
     unmapped : str or None
         Why there is no linear map, where one was requested.
+    squared_leads : bool
+        Whether the squared loss was far better for its bins than the logistic one.
     """
 
     features: FeatureMap
@@ -85,6 +86,7 @@ class Model:
     alpha_per_weight: float = 0.0
     unmapped: str | None = None
     is_open: bool = False
+    squared_leads: bool = False
 
 
 @dataclass(frozen=True)
@@ -252,24 +254,18 @@ def _on_another_fold(
 
 
 def _without_comparison(race: Race, learned_metrics: LearnedMetrics) -> Model:
-    """Bins of many rows without a comparison at a larger size, which would take as
-    long as the fit.
+    """Bins of many rows without other candidates, which would take as long as the
+    fit.
     """
-    problem = race.problem
-    best = learned_metrics.scaled
-    assert best is not None
-    name = "random binning, learned lengthscales"
-    of_size = partial(grids, [best], seed=problem.seed + 1)
-    entry = CandidateResult(name, BINS, problem.n_trial_grids, best.trial, of_size)
-    race.add(entry)
+    race.enter([partial(BINS_ALONE.fit, BINS_ALONE, race, learned_metrics)])
+    (entry,) = race.entries[-1:]
     reason = (
         "better by far than Fourier features in a first look"
         if learned_metrics.bins_lead
         else ONLY
     )
-    report = _with_rows_curve(race, entry, race.report(name, reason))
-    features = concatenate(grids([best], learned_metrics.n_grids, problem.seed + 1))
-    return Model(features, best.alpha * problem.split.largest_weight, report)
+    report = _with_rows_curve(race, entry, race.report(entry.name, reason))
+    return _iterated(race, learned_metrics, entry, report)
 
 
 def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:
@@ -298,7 +294,12 @@ def _iterated(
         for (weight, part), map_penalty in zip(maps, penalty, strict=True)
     ]
     report = replace(report, parts=race.parts(maps, penalty))
-    return Model(clone(concatenate(weighted)), float(least) * largest_weight, report)
+    return Model(
+        clone(concatenate(weighted)),
+        float(least) * largest_weight,
+        report,
+        squared_leads=entry.trial.squared_leads,
+    )
 
 
 def _why_unmapped(

@@ -246,6 +246,8 @@ class ValidationResult(NamedTuple):
         Of a direct solution.
     n_rows : int
         How many were fitted.
+    squared_leads : bool
+        Whether the squared loss is far better for bins than the logistic one.
     """
 
     losses: NDArray
@@ -256,6 +258,7 @@ class ValidationResult(NamedTuple):
     share: float = 0.0
     coef: NDArray | None = None
     n_rows: int = 0
+    squared_leads: bool = False
 
 
 def standardise(y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -413,8 +416,13 @@ class Validator:
         )
         n_iter = max(int(trace.n_iter[k]), 1)
         losses = trace.losses[k]
+        squared_leads = False
         if by_logistic:
             swept = self._swept_losses(ridge, rows.features)
+            behind, noise = mean_and_error(
+                swept - losses, self.weight_out, self.group_out
+            )
+            squared_leads = behind > POLICY.hopeless * noise
             losses = min(losses, swept, key=self.average)
         result_fields = (
             losses,
@@ -423,7 +431,9 @@ class Validator:
             trace.predicted[k].T,
             clock.elapsed,
         )
-        return ValidationResult(*result_fields, n_rows=self.n_rows)
+        return ValidationResult(
+            *result_fields, n_rows=self.n_rows, squared_leads=squared_leads
+        )
 
     def _swept_losses(self, ridge: IterativeRidge, rows: Stored) -> NDArray:
         """Log losses of the validation rows by the logistic loss of each output, summed
