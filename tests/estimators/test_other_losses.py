@@ -239,7 +239,7 @@ class TestAuto:
         )
         model = models["auto"]
         assert model.loss_ == "logistic"
-        assert "squared loss" in model.loss_reason_
+        assert "the logistic loss" in model.loss_reason_
         save(model, tmp_path / "model.safetensors")
         again = load(tmp_path / "model.safetensors")
         np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from bochner import KernelMachineClassifier
-from bochner.estimators.classifier import SQUARED_LEADS
+from bochner.estimators.classifier import LEADS
 from bochner.features import BinningFeatures, LinearFeatures
 from bochner.kernels import Laplacian
 from bochner.selection.linear import _logistic_losses
@@ -146,5 +146,5 @@ def test_where_the_squared_loss_leads_the_logistic_one_is_not_fitted(is_clean):
         p = 0.3 + 0.4 * p
     y = rng.random(2500) < p
     model = KernelMachineClassifier(features="binning", random_state=0).fit(X, y)
-    assert (model.loss_reason_ == SQUARED_LEADS) == is_clean
+    assert (model.loss_reason_ == LEADS.format("squared")) == is_clean
     assert model.loss_ == "squared" or not is_clean

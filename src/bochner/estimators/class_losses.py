@@ -50,7 +50,7 @@ from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
-from bochner.planning.solver_choice import may_compare_losses
+from bochner.selection.budget import may_compare_losses
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
@@ -163,6 +163,7 @@ def fit_classes(
     alphas: NDArray | None,
     column_groups: NDArray,
     is_sample: bool = False,
+    why: str = "as given",
 ) -> ClassFit:
     """The classifier by the loss that is asked for, or for "auto" by the log loss and
     the errors of the rows held out.
@@ -177,13 +178,15 @@ def fit_classes(
     is_sample : bool, default=False
         Whether passes over all rows will continue. These are steps of Newton's method;
         of bins the gain must be worth them.
+    why : str
+        Why another loss than "auto" is fitted.
     """
-    squared = as_squared(fitted)
     K = fitted.coef.shape[1]
     is_automatic = loss == "auto"
-    if loss == "squared" or (is_automatic and squared.held_out_predictions is None):
-        return squared
-    if is_automatic:
+    if loss == "squared" or is_automatic:
+        squared = as_squared(fitted)
+        if loss == "squared" or squared.held_out_predictions is None:
+            return squared
         grids, dense = _sizes(fitted.features)
         if not may_compare_losses(design.source.n_rows, dense, grids, K):
             return squared._replace(
@@ -213,11 +216,11 @@ def fit_classes(
     if alphas is not None:
         problem = replace(problem, tol=task.tol)
         loss_fit = problem.fit_given(problem.at_prior(), alphas)
-        return _as_fitted(name, loss_fit, problem, replace(start, tol=task.tol))
+        return _as_fitted(name, loss_fit, problem, replace(start, tol=task.tol), why)
     unit = _penalty_unit(stored.ridge, fitted, name)
     if not problem.folds:
         loss_fit = problem.fit(problem.at_prior(), unit)
-        return _as_fitted(name, loss_fit, problem, start)
+        return _as_fitted(name, loss_fit, problem, start, why)
     aim = np.inf
     if is_automatic:
         # The squared loss without the rows held out, which the other is to be better
@@ -228,7 +231,7 @@ def fit_classes(
         aim = AIM * average(squared_losses, before.weight)
     part = replace(problem, budget=task.budget.first_of(2))
     part, trial = _searched(part, unit, column_groups, task.seed, aim)
-    reason = "as given"
+    reason = why
     if is_automatic:
         after = part.predictions(trial.fitted)
         is_partial = is_sample and not fitted.features.is_dense
@@ -459,7 +462,7 @@ def _as_fitted(
     loss_fit: LossFit,
     problem: LossProblem,
     start: Start,
-    reason: str = "as given",
+    reason: str,
 ) -> ClassFit:
     """The classifier of another loss, calibrated on the rows held out."""
     seen = loss_fit.held_out_predictions

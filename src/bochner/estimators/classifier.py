@@ -52,7 +52,7 @@ from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 
-SQUARED_LEADS = "the squared loss was far better in the comparison of candidates"
+LEADS = "the {} loss was far better in the comparison of candidates"
 FEW_ROWS = 20
 
 
@@ -693,35 +693,54 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         choice: Choice | None,
     ) -> ClassFit:
         loss = self._loss_to_fit(design, solution, problem)
-        if loss == "auto" and choice is not None and choice.model.squared_leads:
-            return as_squared(solution)._replace(reason=SQUARED_LEADS)
+        leading = "" if choice is None else choice.model.leading_loss
+        why = "as given"
+        if self.loss == "auto" and solution.is_stored_alone:
+            loss = leading
+            why = LEADS.format(leading)
+        elif loss == "auto" and leading == "squared":
+            return as_squared(solution)._replace(reason=LEADS.format(leading))
         alphas = given_alphas(self.alpha)
         groups = self.encoder_.column_groups()
         problem = replace(problem, budget=problem.budget.stage("loss"))
         if passes is None:
-            return fit_classes(design, solution, problem, loss, alphas, groups)
+            return fit_classes(design, solution, problem, loss, alphas, groups, why=why)
         if loss == "squared":
             return as_squared(solution)
         return fit_classes_in_passes(
             passes, design, solution, problem, loss, alphas, groups
         )
 
+    def _draw_and_plan(
+        self, rows: Prepared, choice: Choice | None
+    ) -> tuple[Design, RidgeProblem]:
+        design, problem = super()._draw_and_plan(rows, choice)
+        if rows.way != "whole" or design.features.learns_weights:
+            return design, problem
+        is_certain = self.loss not in ("auto", "squared")
+        if self.loss == "auto" and choice is not None:
+            # Else losses are compared from the ridge solution on
+            leads = choice.model.leading_loss == "logistic"
+            is_certain = leads and self._compares_losses(design)
+        return design, replace(problem, stores_alone=is_certain)
+
+    def _compares_losses(self, design: Design, is_linear: bool = False) -> bool:
+        """Whether there is reason to compare losses; a given alpha has another meaning
+        by each.
+        """
+        is_open = given_alphas(self.alpha) is None and self.solver_ != "exact"
+        few = design.source.n_counted < POLICY.simple_rows
+        return is_open and (is_linear or not few)
+
     def _loss_to_fit(
         self, design: Design, solution: RidgeSolution, problem: RidgeProblem
     ) -> str:
-        """The loss, or "auto" where there is time and reason to compare; a given
-        alpha has another meaning by each.
-        """
+        """The loss, or "auto" where there is time and reason to compare."""
         if self.loss != "auto":
             return self.loss
-        few = design.source.n_counted < POLICY.simple_rows
-        compares = (
-            given_alphas(self.alpha) is None
-            and (not few or solution.is_linear)
-            and POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
-            and self.solver_ != "exact"
-        )
-        return "auto" if compares else "squared"
+        in_time = POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
+        compares = self._compares_losses(design, solution.is_linear)
+        return "auto" if compares and in_time else "squared"
 
     def _store(
         self,
@@ -763,7 +782,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         features = self.features_
         start = self._start
         inner = features.but_last() if start.has_single_columns else features
-        design, problem, solution = self._solve_again(source, seed, inner, start.alpha)
+        design, problem, solution = self._solve_again(
+            source, seed, inner, start.alpha, stores_alone=self.loss_ != "squared"
+        )
         coef, intercept = solution.coef, solution.intercept
         if self.loss_ != "squared":
             ridge = stored_problem(design, solution, problem).ridge

@@ -161,13 +161,6 @@ def choose_streamed_solver(
     return SolverChoice("direct", "one pass over the rows")
 
 
-def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:
-    """Whether rows, D dense features, P grids and outputs are few enough to compare
-    the logistic loss with another.
-    """
-    return n * n_outputs * (P + POLICY.dense_work * D) <= POLICY.most_compared
-
-
 def by_leverage(D: int, n_rows: int, n_outputs: int, ratio: float) -> bool:
     """Whether rows of the preconditioner drawn by their leverage save more time than
     they cost.

@@ -201,3 +201,10 @@ def choose_n_grids(n_rows: int) -> int:
     """
     least, most = POLICY.n_grids
     return int(min(max(POLICY.usual_entries // max(n_rows, 1), least), most))
+
+
+def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:
+    """Whether rows, D dense features, P grids and outputs are few enough to compare
+    the logistic loss with another.
+    """
+    return n * n_outputs * (P + POLICY.dense_work * D) <= POLICY.most_compared

@@ -246,8 +246,8 @@ class ValidationResult(NamedTuple):
         Of a direct solution.
     n_rows : int
         How many were fitted.
-    squared_leads : bool
-        Whether the squared loss is far better for bins than the logistic one.
+    leading_loss : {"", "squared", "logistic"}
+        The loss of classes that is far better for bins than the other one.
     """
 
     losses: NDArray
@@ -258,7 +258,7 @@ class ValidationResult(NamedTuple):
     share: float = 0.0
     coef: NDArray | None = None
     n_rows: int = 0
-    squared_leads: bool = False
+    leading_loss: str = ""
 
 
 def standardise(y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -416,13 +416,11 @@ class Validator:
         )
         n_iter = max(int(trace.n_iter[k]), 1)
         losses = trace.losses[k]
-        squared_leads = False
+        leading_loss = ""
         if by_logistic:
-            swept = self._swept_losses(ridge, rows.features)
-            behind, noise = mean_and_error(
-                swept - losses, self.weight_out, self.group_out
-            )
-            squared_leads = behind > POLICY.hopeless * noise
+            swept, scores = self._sweep(ridge, rows.features)
+            before = trace.predicted[k] + self.mean[:, np.newaxis]
+            leading_loss = self._leading_loss(losses, before, swept, scores)
             losses = min(losses, swept, key=self.average)
         result_fields = (
             losses,
@@ -432,12 +430,39 @@ class Validator:
             clock.elapsed,
         )
         return ValidationResult(
-            *result_fields, n_rows=self.n_rows, squared_leads=squared_leads
+            *result_fields, n_rows=self.n_rows, leading_loss=leading_loss
         )
 
-    def _swept_losses(self, ridge: IterativeRidge, rows: Stored) -> NDArray:
+    def _leading_loss(
+        self,
+        squared: NDArray,
+        squared_scores: NDArray,
+        logistic: NDArray,
+        logistic_scores: NDArray,
+    ) -> str:
+        """The loss that is far better by its log losses, (n,), of the validation rows,
+        and by scores, (K, n), that do not misclassify clearly more of them; else empty.
+        """
+        out = self.weight_out, self.group_out
+        gain, noise = mean_and_error(squared - logistic, *out)
+        if abs(gain) <= POLICY.hopeless * noise:
+            return ""
+        missed = self._misses(logistic_scores) - self._misses(squared_scores)
+        more, doubt = mean_and_error(missed, *out)
+        if gain > 0:
+            return "logistic" if more <= POLICY.certain * doubt else ""
+        return "squared" if -more <= POLICY.certain * doubt else ""
+
+    def _misses(self, scores: NDArray) -> NDArray:
+        """Whether scores, (K, n), of the validation rows are of another class."""
+        if len(scores) == 1:
+            return (scores[0] * self.targets[:, 0] <= 0).astype(float)
+        return (scores.argmax(axis=0) != self.targets.argmax(axis=1)).astype(float)
+
+    def _sweep(self, ridge: IterativeRidge, rows: Stored) -> tuple[NDArray, NDArray]:
         """Log losses of the validation rows by the logistic loss of each output, summed
-        over the outputs, after the sweep over bins that is best for them, shape (n,).
+        over the outputs, after the sweep over bins that is best for them, shape (n,),
+        and their scores, (K, n).
 
         Parameters
         ----------
@@ -462,12 +487,12 @@ class Validator:
             loss.scores_of(self.mean),
             ridge.dtype,
         )
-        losses = list[NDArray]()
+        sweeps = list[tuple[NDArray, NDArray]]()
 
         def visit(problem: Reweighted, n_sweeps: int) -> bool:
             F = rows.forward(problem.coef) + problem.offset[:, np.newaxis]
-            losses.append(loss.value(self.targets.T, F))
-            means = [self.average(one) for one in losses]
+            sweeps.append((loss.value(self.targets.T, F), F))
+            means = [self.average(losses) for losses, _ in sweeps]
             return has_plateaued(np.minimum.accumulate(means))
 
         minimise_by_sweeps(
@@ -478,7 +503,7 @@ class Validator:
             visit,
             lambda: self.budget.is_over,
         )
-        return min(losses, key=self.average)
+        return min(sweeps, key=lambda sweep: self.average(sweep[0]))
 
     def solve(
         self, features: FeatureMap, shares: NDArray, alphas: NDArray | None

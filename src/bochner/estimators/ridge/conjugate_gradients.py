@@ -77,15 +77,19 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     features = design.features
     source = design.source
     needs = problem.needs
-    searched = not isinstance(problem.stopping, ValidationOutcome) and (
-        problem.is_open or features.learns_weights
-    )
+    is_open = problem.is_open or features.learns_weights
+    is_chosen = isinstance(problem.stopping, ValidationOutcome)
+    bins_alone = not any(part.is_dense for part in features.parts)
+    stores_alone = problem.stores_alone and bins_alone
+    searched = is_open and not (is_chosen or stores_alone)
     smaller = compared(design, problem.seed) if searched else None
     design, mask, number = merged(design, problem)
     ridge = IterativeRidge(design, problem.seed)
     held_out = None
     if searched or needs.out_of_sample or _goes_on(problem):
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
+    if stores_alone and isinstance(ridge.blocks, list):
+        return _stored_alone(ridge, held_out)
     compared_on = held_out
     if smaller is not None:
         compared_on = HeldOut(
@@ -173,6 +177,21 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         calibration,
         stored,
         unseen=unseen,
+    )
+
+
+def _stored_alone(ridge: IterativeRidge, held_out: HeldOut | None) -> RidgeSolution:
+    """Stored features without coefficients, for another loss."""
+    K = ridge.design.source.n_outputs
+    no_penalty = 0.0
+    folds = [] if held_out is None else held_out.folds
+    return RidgeSolution(
+        ridge.design.features,
+        np.zeros((0, K), ridge.design.dtype),
+        np.zeros(K),
+        no_penalty,
+        np.zeros(0),
+        stored=StoredProblem(ridge, folds, None),
     )
 
 
