@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import time
 from collections.abc import Callable
 from datetime import date
@@ -59,8 +60,11 @@ SPLITS = (
     | dict.fromkeys(("celeba", "census_income_nominal", "kddcup99", TYPES, "mnist"), 1)
 )
 LIMIT = 150  # seconds of a fit with its predictions
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+NETWORK = "RealMLP"  # on tables of five splits, of which the first three
+NETWORK_SPLITS = 3
 TUNING_SECONDS = 15.0
-PACKAGES = ("lightgbm", "catboost", "xgboost")
+PACKAGES = ("lightgbm", "catboost", "xgboost", "pytabkit")
 TITLE = "Accuracy with default settings"
 STORE = PAGE.with_suffix("") / "accuracy.json"
 CRITICAL = 0.05  # level of the test of ranks
@@ -81,7 +85,8 @@ seconds the median; p is that of Wilcoxon's signed-rank test over the tables.
 LightGBM is tuned by random settings for {TUNING_SECONDS:.0f} s, compared on a fifth of the training rows with early
 stopping, and fitted again to all rows; this is in its time. Boosting gets strings as categories. "linear" is ridge or
 logistic regression on standardised columns and one-hot categories. A fit of more than {LIMIT} s is listed as such.
-Seconds are those of all threads together, on two cores; those of compiling are not among them."""
+{NETWORK} is that of pytabkit, on the first {NETWORK_SPLITS} splits of the tables that have five. Each fit has one
+thread; seconds are those of the processor, and those of compiling are not among them."""
 
 
 def prepared(name: str) -> Split:
@@ -265,6 +270,14 @@ def linear(name: str, seed: int, rows: Split) -> Any:
     return make_pipeline(encoder(rows.X, sparse=True), solver)
 
 
+def network(name: str, seed: int, rows: Split) -> Any:
+    """RealMLP with its tuned defaults (Holzmueller, Grinsztajn and Steinwart, 2024)."""
+    from pytabkit import RealMLP_TD_Classifier, RealMLP_TD_Regressor
+
+    machine = RealMLP_TD_Regressor if name in REGRESSION else RealMLP_TD_Classifier
+    return machine(device="cpu", random_state=seed, n_threads=1, verbosity=0)
+
+
 def texts_of(X: Any) -> list[str]:
     """Columns of categories."""
     if not isinstance(X, pd.DataFrame):
@@ -288,6 +301,7 @@ LEARNERS: dict[str, Callable[[str, int, Split], Any]] = {
     "XGBoost": xgboost,
     "HistGradientBoosting": histogram_boosting,
     "linear": linear,
+    NETWORK: network,
 }
 
 
@@ -363,6 +377,7 @@ def cells() -> list[Cell]:
         for seed in range(number)
         for name in names_of(number)
         for learner in LEARNERS
+        if learner != NETWORK or (number == 5 and seed < NETWORK_SPLITS)
     ]
 
 
@@ -614,4 +629,5 @@ def mean_ranks(errors: pd.DataFrame) -> pd.Series:
 
 
 if __name__ == "__main__":
+    os.environ |= dict.fromkeys(THREADS, "1")
     run("accuracy", cells(), work, page)

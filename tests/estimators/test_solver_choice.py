@@ -3,9 +3,19 @@
 import pytest
 from sklearn.base import clone
 
-from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    settings,
+)
 from bochner.kernels import Gaussian, Laplacian
-from bochner.planning.solver_choice import ProblemSize, by_leverage, choose_solver
+from bochner.planning.solver_choice import (
+    ProblemSize,
+    by_leverage,
+    choose_solver,
+    choose_streamed_solver,
+)
 
 FOURIER = FourierFeatures(Gaussian(2.0), 40, random_state=0)
 BINS = BinningFeatures(Laplacian(8.0), 30, random_state=1)
@@ -42,6 +52,13 @@ class TestPlan:
         assert solver == "cg"
         assert "2,000 features does not fit in the free memory" in reason
         assert choose_solver("direct", features, task(1000)).solver == "direct"
+
+    def test_a_memory_limit_decides_as_in_the_plan(self):
+        features = self.drawn(2000)
+        assert choose_streamed_solver("auto", features, task(10**6)).solver == "direct"
+        with settings(memory_limit="50MB"):
+            assert choose_solver("auto", features, task(5000)).solver == "cg"
+            assert choose_streamed_solver("auto", features, task(10**6)).solver == "cg"
 
     def test_many_outputs_are_solved_directly(self):
         """All share one Gram matrix, and iterations take as many vectors."""
