@@ -39,7 +39,7 @@ class SearchSpace:
         Targets that it is fitted to at last, where those at hand are combinations of
         them.
     logistic : bool
-        Whether a linear model of classes has the logistic loss at last.
+        Whether classes may have the logistic loss at last.
     """
 
     features: str = "auto"
