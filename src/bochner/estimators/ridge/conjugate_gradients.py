@@ -89,7 +89,7 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     if searched or needs.out_of_sample or _goes_on(problem):
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
     if stores_alone and isinstance(ridge.blocks, list):
-        return _stored_alone(ridge, held_out)
+        return _stored_alone(ridge, held_out, problem.alphas)
     compared_on = held_out
     if smaller is not None:
         compared_on = HeldOut(
@@ -180,17 +180,19 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     )
 
 
-def _stored_alone(ridge: IterativeRidge, held_out: HeldOut | None) -> RidgeSolution:
+def _stored_alone(
+    ridge: IterativeRidge, held_out: HeldOut | None, alphas: NDArray | None
+) -> RidgeSolution:
     """Stored features without coefficients, for another loss."""
     K = ridge.design.source.n_outputs
-    no_penalty = 0.0
     folds = [] if held_out is None else held_out.folds
+    tried = np.zeros(0) if alphas is None else alphas
     return RidgeSolution(
         ridge.design.features,
         np.zeros((0, K), ridge.design.dtype),
         np.zeros(K),
-        no_penalty,
-        np.zeros(0),
+        float(tried[0]) if len(tried) else 0.0,
+        tried,
         stored=StoredProblem(ridge, folds, None),
     )
 
