@@ -154,6 +154,7 @@ def test_stray_words_are_missing_and_counted():
         ["1", "2", "3"],  # digits that somebody has made text
         ["1.0", "2.0", "3.0", ""],  # as a frame of numbers with gaps makes them text
         ["1.2.10", "1.2.11"],
+        ["3.1", "3.9", "3.10"],  # versions
         ["12 Main St", "3 High Rd", "7 Mill Ln"],
         ["1/2", "3/4"],
         ["a", "b"],

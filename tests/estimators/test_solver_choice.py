@@ -65,7 +65,14 @@ class TestPlan:
         features = self.drawn(5000)
         assert choose_solver("auto", features, task(100_000, 10)).solver == "cg"
         solver, reason = choose_solver("auto", features, task(100_000, 100))
-        assert (solver, "for all outputs" in reason) == ("direct", True)
+        assert (solver, "as fast as iterations" in reason) == ("direct", True)
+
+    def test_a_tiny_penalty_is_solved_directly(self):
+        """For which iterations are many."""
+        features = self.drawn(2048)
+        for alpha, solver in ((5.0, "cg"), (1e-3, "direct"), (1e-6, "direct")):
+            size = ProblemSize(300_000, 1, ratio=alpha / 300_000)
+            assert choose_solver("auto", features, size).solver == solver
 
     def test_rows_are_drawn_by_leverage_where_that_pays(self):
         """Of many rows and small ridge penalties; the matrix of more features costs

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from bochner import KernelMachineClassifier
-from bochner.estimators.classifier import LEADS
+from bochner.estimators.class_losses import LEADS
 from bochner.features import BinningFeatures, LinearFeatures
 from bochner.kernels import Laplacian
 from bochner.selection.linear import _logistic_losses
@@ -136,15 +136,61 @@ def test_swept_losses_of_two_levels_are_those_of_their_shares(rare):
     assert_allclose(swept.penalty, plain.penalty)
 
 
-@pytest.mark.parametrize("is_clean", [True, False])
-def test_where_the_squared_loss_leads_the_logistic_one_is_not_fitted(is_clean):
-    """Of classes without noise, which bins learn sooner by the squared loss."""
+@pytest.mark.parametrize("leading_loss", ["squared", "logistic", ""])
+def test_the_loss_that_is_far_better_for_bins(leading_loss):
+    """The squared one of classes without noise, the logistic one of a rare class, and
+    none of classes by chance.
+    """
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(2500, 2))
-    p = np.where(np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]) > 0, 1.0, 0.0)
-    if not is_clean:
-        p = 0.3 + 0.4 * p
-    y = rng.random(2500) < p
-    model = KernelMachineClassifier(features="binning", random_state=0).fit(X, y)
-    assert (model.loss_reason_ == LEADS.format("squared")) == is_clean
-    assert model.loss_ == "squared" or not is_clean
+    X = rng.uniform(size=(6000, 2)).astype(np.float32)
+    chessboard = np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]) > 0
+    share = {
+        "squared": chessboard,
+        "logistic": np.where(X[:, 0] > 0.5, 0.2, 0.001),
+        "": np.full(6000, 0.5),
+    }[leading_loss]
+    y = np.where(rng.random(6000) < share, 1.0, -1.0)[:, np.newaxis]
+    weight = np.ones(6000)
+    parts = [(X[part], y[part], weight[part]) for part in np.split(np.arange(6000), 2)]
+    rows = Validator(*parts, classes=True, seed=0)
+    bins = BinningFeatures(Laplacian(0.3), 50, random_state=0).draw(2)
+    trial = rows.iterate(bins, np.full((1, 1), 0.1), 24, by_logistic=True)
+    assert trial.leading_loss == leading_loss
+
+
+@pytest.mark.slow
+def test_single_columns_are_tried_where_the_squared_loss_leads():
+    """Steps of single columns, which bins of all columns learn sooner by the squared
+    loss.
+    """
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-2, 2, (8000, 10))
+    f = sum(np.sign(np.sin((2 + j) * X[:, j])) for j in range(5))
+    models = {
+        loss: KernelMachineClassifier(
+            features="binning", n_components=128, loss=loss, random_state=0
+        ).fit(X[:4000], f[:4000] > 0)
+        for loss in ("auto", "squared")
+    }
+    losses = {
+        loss: log_loss(f[4000:] > 0, model.predict_proba(X[4000:]))
+        for loss, model in models.items()
+    }
+    assert models["auto"].loss_ == "logistic"
+    assert losses["auto"] < 0.9 * losses["squared"]
+
+
+@pytest.mark.slow
+def test_the_logistic_loss_alone_where_it_leads():
+    """A refit to equal rows is an equal model, though neither solved for a ridge
+    regression.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(6000, 12)).astype(float)
+    logit = 3 * X[:, 0] * X[:, 1] + 3 * X[:, 2] * X[:, 3] + X[:, 5] - 6
+    y = rng.random(6000) < 1 / (1 + np.exp(-logit))
+    model = KernelMachineClassifier(random_state=0).fit(X, y)
+    assert model.loss_reason_ == LEADS.format("logistic")
+    assert model.n_iter_ is None
+    proba = model.predict_proba(X)
+    assert_allclose(model.refit(X, y).predict_proba(X), proba, atol=1e-3)

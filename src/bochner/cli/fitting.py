@@ -125,13 +125,13 @@ def fit(**given: Any) -> Facts:
                 notes += _check_columns(table, target, task, arguments, notes)
             split = hold_out(table, target, task, arguments, notes)
             with warnings.catch_warnings():
-                # The notes have it already, with the counts of all rows
+                # The notes have it already
                 for note in notes:
-                    column, _, what = note.partition(";")[0].partition(":")
-                    warnings.filterwarnings("ignore", re.escape(f"{column}:{what}"))
-                    if "read as numbers" in what:
-                        gaps = re.escape(f"{column} has missing values, and had none")
-                        warnings.filterwarnings("ignore", gaps)
+                    warnings.filterwarnings("ignore", re.escape(note))
+                    column, read, _ = note.partition(": read as numbers")
+                    for said in (read, " has missing values, and had none"):
+                        if read:  # of parts of the rows, with other counts
+                            warnings.filterwarnings("ignore", re.escape(column + said))
                 report = _scored_and_saved(arguments, split, task)
         n_columns = table.schema
         if isinstance(n_columns, pa.Schema):

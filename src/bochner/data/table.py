@@ -458,9 +458,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 if all(map(is_whole_number, column.categories)):
                     warn(
                         f"Column {self.statistic_.name(column.index)!r}: left out, as "
-                        "its whole numbers, written as text, tell nothing of the "
-                        "target as categories; make them numbers if they are "
-                        "quantities."
+                        "its whole numbers tell nothing of the target as categories; "
+                        "make them numbers if they are quantities."
                     )
         if not left_out:
             return self

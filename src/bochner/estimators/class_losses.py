@@ -74,6 +74,7 @@ SEPARATED = (
     "the features separate the classes, and only the ridge penalty keeps the "
     "scores finite"
 )
+LEADS = "the {} loss was far better in the comparison of candidates"
 # Of the logistic loss, where one row of a large weight makes all others sure
 LEAST_CURVATURE = 1e-6
 # Mean distances of coordinates by which grids of single columns separate levels
@@ -163,7 +164,7 @@ def fit_classes(
     alphas: NDArray | None,
     column_groups: NDArray,
     is_sample: bool = False,
-    why: str = "as given",
+    leading_loss: str = "",
 ) -> ClassFit:
     """The classifier by the loss that is asked for, or for "auto" by the log loss and
     the errors of the rows held out.
@@ -178,9 +179,15 @@ def fit_classes(
     is_sample : bool, default=False
         Whether passes over all rows will continue. These are steps of Newton's method;
         of bins the gain must be worth them.
-    why : str
-        Why another loss than "auto" is fitted.
+    leading_loss : {"", "squared", "logistic"}
+        The one that was far better in the comparison of candidates. The logistic one
+        alone is fitted then, where features are stored alone; beside the squared one it
+        is tried with bins of single columns alone, which that comparison has not.
     """
+    why = "as given"
+    if loss == "auto" and fitted.is_stored_alone:
+        loss = leading_loss
+        why = LEADS.format(leading_loss)
     K = fitted.coef.shape[1]
     is_automatic = loss == "auto"
     if loss == "squared" or is_automatic:
@@ -230,7 +237,9 @@ def fit_classes(
         squared_losses = log_losses(before, link_of(before, max(K, 2)))
         aim = AIM * average(squared_losses, before.weight)
     part = replace(problem, budget=task.budget.first_of(2))
-    part, trial = _searched(part, unit, column_groups, task.seed, aim)
+    part, trial = _searched(
+        part, unit, column_groups, task.seed, aim, leading_loss == "squared"
+    )
     reason = why
     if is_automatic:
         after = part.predictions(trial.fitted)
@@ -246,20 +255,28 @@ def fit_classes(
 
 
 def _searched(
-    problem: LossProblem, unit: float, column_groups: NDArray, seed: int, aim: float
+    problem: LossProblem,
+    unit: float,
+    column_groups: NDArray,
+    seed: int,
+    aim: float,
+    with_columns: bool = False,
 ) -> tuple[LossProblem, LossTrial]:
     """The problem, with bins of single columns beside the features where they are
     clearly better for the rows held out; and its trial with the best ridge penalty.
 
-    Sweeps whose loss does not come down to the aim have no other penalty tried.
+    Sweeps whose loss does not come down to the aim have no other penalty tried, and
+    none are tried without single columns `with_columns`, where there are any.
     """
     # Few grids tell whether single columns are of use, and the ridge penalty
     few = _with_few_grids(problem, seed)
     is_whole = few is problem
     asked = aim if is_whole and problem.sweeps else np.inf
-    trial = few.first_trial(unit, asked)
     beside = _beside_columns(few, unit, column_groups, seed)
-    if beside is not None:
+    if beside is not None and with_columns:
+        few = beside
+    trial = few.first_trial(unit, asked)
+    if beside is not None and few is not beside:
         other_trial = beside.first_trial(unit, asked)
         if few.is_clearly_better(other_trial, trial):
             few, trial = beside, other_trial

@@ -52,7 +52,6 @@ from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 
-LEADS = "the {} loss was far better in the comparison of candidates"
 FEW_ROWS = 20
 
 
@@ -118,12 +117,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         part of their features. "auto" is
         "squared" if `alpha` is given, with fewer than 1,000 rows, or beyond 200 million
         rows times classes times grids. Otherwise bins alone and linear models have the
-        logistic loss if its log loss on validation rows is clearly lower.
+        logistic loss if its log loss on validation rows is clearly lower; it alone is
+        fitted where the comparison of candidates has told so.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses
         conjugate gradients on features that are stored in memory if they fit. "auto" is
         "cg" for bins, for a Gram matrix that does not fit in memory, and for large
-        problems that "cg" is estimated to solve in less than half the time. "exact"
+        problems: n D^2 above 10^12, and more than 200 features an output. "exact"
         uses the n x n kernel matrix of all rows in place of features: factorised up to
         20,000 rows, and solved by preconditioned conjugate gradients beyond. It is the
         model that features approximate, with the same alpha, for comparison.
@@ -214,7 +214,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     alpha_ : float
         The ridge penalty of the fit.
     alphas_ : array of shape (A,)
-        The ridge penalties tried, ascending.
+        The ridge penalties tried, ascending; none where another loss of bins searched
+        its own.
     alpha_scores_ : array of shape (A,), or None if alpha was given or learned
         Criterion of each: mean squared error, summed over the classes.
     loss_ : {"squared", "logistic", "squared_hinge"}
@@ -693,18 +694,22 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         choice: Choice | None,
     ) -> ClassFit:
         loss = self._loss_to_fit(design, solution, problem)
-        leading = "" if choice is None else choice.model.leading_loss
-        why = "as given"
         if self.loss == "auto" and solution.is_stored_alone:
-            loss = leading
-            why = LEADS.format(leading)
-        elif loss == "auto" and leading == "squared":
-            return as_squared(solution)._replace(reason=LEADS.format(leading))
+            loss = "auto"  # whatever time is left, as nothing else is solved for
+        leading_loss = "" if choice is None else choice.model.leading_loss
         alphas = given_alphas(self.alpha)
         groups = self.encoder_.column_groups()
         problem = replace(problem, budget=problem.budget.stage("loss"))
         if passes is None:
-            return fit_classes(design, solution, problem, loss, alphas, groups, why=why)
+            return fit_classes(
+                design,
+                solution,
+                problem,
+                loss,
+                alphas,
+                groups,
+                leading_loss=leading_loss,
+            )
         if loss == "squared":
             return as_squared(solution)
         return fit_classes_in_passes(

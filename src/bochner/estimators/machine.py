@@ -89,6 +89,7 @@ from bochner.notices import warn
 from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
 from bochner.planning.request import BY_SPLITS, FitRequest
 from bochner.planning.solver_choice import (
+    USUAL_RATIO,
     ProblemSize,
     choose_solver,
     choose_streamed_solver,
@@ -903,7 +904,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 alpha = choice.model.alpha_per_weight * rows.weight
                 chosen = True
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
-        size = ProblemSize(rows.n_rows, source.n_outputs, dtype.itemsize == 8)
+        alphas = given_alphas(alpha)
+        ratio = USUAL_RATIO if alphas is None else float(alphas[0]) / rows.weight
+        size = ProblemSize(rows.n_rows, source.n_outputs, dtype.itemsize == 8, ratio)
         self.solver_, self.solver_reason_ = chooser(
             request.solver_for(features), features, size
         )

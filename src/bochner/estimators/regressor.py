@@ -121,7 +121,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses
         conjugate gradients on features that are stored in memory if they fit. "auto" is
         "cg" for bins, for a Gram matrix that does not fit in memory, and for large
-        problems that "cg" is estimated to solve in less than half the time. "exact"
+        problems: n D^2 above 10^12, and more than 200 features an output. "exact"
         uses the n x n kernel matrix of all rows in place of features: factorised up to
         20,000 rows, and solved by preconditioned conjugate gradients beyond. It is the
         model that features approximate, with the same alpha, for comparison.

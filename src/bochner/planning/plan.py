@@ -28,9 +28,10 @@ from bochner.inputs.opened import (
     sampled_rows,
 )
 from bochner.markup import table
-from bochner.planning.request import FitRequest
+from bochner.planning.request import FitRequest, given_alphas
 from bochner.planning.solver_choice import (
     USUAL_ITERATIONS,
+    USUAL_RATIO,
     ProblemSize,
     solver_in_memory,
 )
@@ -419,7 +420,9 @@ class Planner:
         K = table.n_outputs
         solver = request.asked_solver
         if self.gathered:
-            size = ProblemSize(n, K, request.dtype(n) == np.float64)
+            alphas = given_alphas(request.alpha)
+            ratio = USUAL_RATIO if alphas is None else float(alphas[0]) / n
+            size = ProblemSize(n, K, request.dtype(n) == np.float64, ratio)
             solver, reason = solver_in_memory(solver, features.dense, D, size)
             if request.why_iterated:
                 solver, reason = "cg", request.why_iterated

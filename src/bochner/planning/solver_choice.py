@@ -21,9 +21,10 @@ from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS
 # Operations n D^2 of a Gram matrix, some seconds, from which iterations may be faster
 LARGE_GRAM = 1e12
 # Features for each output, from which they are: an iteration costs n D of all outputs
-FEATURES_AN_OUTPUT = 150
+FEATURES_AN_OUTPUT = 200
 # Of a sum of the rows' weights, which ridge penalties are as a rule
 USUAL_RATIO = 1.6e-5
+LEAST_RATIO = 1e-12  # of which it is known how many iterations it takes
 # Iterations grow as the ridge penalty falls, about as this power of it: on Forest,
 # california_housing, cpu_act, MNIST and Adult the formula was off by a factor of 1.3
 ITERATION_POWER = -0.28
@@ -57,11 +58,15 @@ class ProblemSize:
     n_rows, n_outputs : int
     double : bool, default=False
         Whether features are in double precision.
+    ratio : float, optional
+        The least ridge penalty over the sum of the rows' weights; the usual one where
+        it is to be chosen.
     """
 
     n_rows: int
     n_outputs: int
     double: bool = False
+    ratio: float = USUAL_RATIO
 
     @property
     def dtype(self) -> type[np.floating]:
@@ -72,8 +77,8 @@ class ProblemSize:
 def choose_solver(solver: str, features: FeatureMap, size: ProblemSize) -> SolverChoice:
     """Choose between the Gram matrix with its factors and conjugate gradients.
 
-    The second is taken where the first takes some seconds, and there are many features
-    for the outputs.
+    The second is taken where the first takes some seconds, there are many features for
+    the outputs, and the ridge penalty is not so small that it takes many iterations.
 
     Parameters
     ----------
@@ -115,10 +120,9 @@ def solver_in_memory(
         return SolverChoice("cg", TOO_LARGE.format(D))
     if size.n_rows * D**2 <= LARGE_GRAM:
         return SolverChoice("direct", "the Gram matrix takes a few seconds at most")
-    if FEATURES_AN_OUTPUT * size.n_outputs >= D:
-        return SolverChoice(
-            "direct", "the Gram matrix is as fast as iterations for all outputs"
-        )
+    features_needed = FEATURES_AN_OUTPUT * size.n_outputs
+    if features_needed * _relative_iterations(size.ratio) >= D:
+        return SolverChoice("direct", "the Gram matrix is as fast as iterations")
     return SolverChoice("cg", "faster than the Gram matrix of so large a problem")
 
 
@@ -174,5 +178,9 @@ def by_leverage(D: int, n_rows: int, n_outputs: int, ratio: float) -> bool:
     """
     if D <= GRAM_LIMIT or n_rows < 2 * LEVERAGE_ROWS * D:
         return False
-    longer = (max(ratio, 1e-12) / USUAL_RATIO) ** ITERATION_POWER
-    return n_rows * n_outputs * longer >= LEVERAGE_WORTH * D
+    return n_rows * n_outputs * _relative_iterations(ratio) >= LEVERAGE_WORTH * D
+
+
+def _relative_iterations(ratio: float) -> float:
+    """Iterations over those for the usual ridge penalty."""
+    return (max(ratio, LEAST_RATIO) / USUAL_RATIO) ** ITERATION_POWER

@@ -417,7 +417,7 @@ class Validator:
         n_iter = max(int(trace.n_iter[k]), 1)
         losses = trace.losses[k]
         leading_loss = ""
-        if by_logistic:
+        if by_logistic and isinstance(ridge.blocks, list):
             swept, scores = self._sweep(ridge, rows.features)
             before = trace.predicted[k] + self.mean[:, np.newaxis]
             leading_loss = self._leading_loss(losses, before, swept, scores)
@@ -441,11 +441,12 @@ class Validator:
         logistic_scores: NDArray,
     ) -> str:
         """The loss that is far better by its log losses, (n,), of the validation rows,
-        and by scores, (K, n), that do not misclassify clearly more of them; else empty.
+        and by scores, (K, n), that do not misclassify clearly more of them; else, or
+        where time has cut the sweeps short, empty.
         """
         out = self.weight_out, self.group_out
         gain, noise = mean_and_error(squared - logistic, *out)
-        if abs(gain) <= POLICY.hopeless * noise:
+        if self.budget.is_over or abs(gain) <= POLICY.hopeless * noise:
             return ""
         missed = self._misses(logistic_scores) - self._misses(squared_scores)
         more, doubt = mean_and_error(missed, *out)
