@@ -66,6 +66,7 @@ TUNING_SECONDS = 15.0
 PACKAGES = ("lightgbm", "catboost", "xgboost", "pytabkit")
 TITLE = "Accuracy with default settings"
 STORE = PAGE.with_suffix("") / "accuracy.json"
+LEAST_ERROR = 0.01  # as which none counts in ratios
 CRITICAL = 0.05  # level of the test of ranks
 BLUE, GREY = "#0072B2", "#666666"
 # Of labels beside crowded points: right, up, alignment
@@ -85,7 +86,8 @@ LightGBM is tuned by random settings for {TUNING_SECONDS:.0f} s, compared on a f
 stopping, and fitted again to all rows; this is in its time. Boosting gets strings as categories. "linear" is ridge or
 logistic regression on standardised columns and one-hot categories. A fit of more than {LIMIT} s is listed as such.
 {NETWORK} is that of pytabkit, on the first split of the tables that have five. Each fit has one
-thread; seconds are those of the processor, and those of compiling are not among them."""
+thread; seconds are those of the processor, and those of compiling are not among them. In ratios, no
+error counts as {LEAST_ERROR} %."""
 
 
 def prepared(name: str) -> Split:
@@ -400,7 +402,7 @@ def page(results: list[tuple[Cell, Result]]) -> None:
     }
     STORE.write_text(json.dumps(kept, indent=1) + "\n")
     draw_errors(measured)
-    draw_ranks(middle(measured, errors_of(measured)), "ranks.png")
+    draw_ranks(on_all_tables(measured), "ranks.png")
     write_page(TITLE, text(kept))
     importlib.import_module("overview").main()
 
@@ -518,7 +520,8 @@ class Compared(NamedTuple):
 
 def compared(medians: pd.DataFrame, learner: str) -> Compared:
     """Our medians beside those of a learner."""
-    ratios = (medians["bochner"] / medians[learner]).dropna()
+    floored = medians.clip(lower=LEAST_ERROR)
+    ratios = (floored["bochner"] / floored[learner]).dropna()
     logs = np.log(ratios)
     return Compared(
         int(np.sum(ratios < 1)),
@@ -554,11 +557,17 @@ def against(measured: Measured) -> str:
     return table(header, lines)
 
 
+def on_all_tables(measured: Measured) -> pd.DataFrame:
+    """Errors of the learners that are measured on all tables."""
+    errors = middle(measured, errors_of(measured))
+    return errors.drop(columns=NETWORK, errors="ignore")
+
+
 def draw_errors(measured: Measured) -> None:
     """Error over that of the best learner against processor seconds over LightGBM's:
     a point for each learner, with quartiles over the tables.
     """
-    errors = middle(measured, errors_of(measured))
+    errors = on_all_tables(measured)
     seconds = middle(measured, dict.fromkeys(measured, "processor"))
     excess = errors.div(errors.min(axis=1), axis=0)
     times = seconds.div(seconds["LightGBM"], axis=0)

@@ -250,14 +250,16 @@ class LossProblem:
         took, or a few more steps of Newton's method.
 
         These are the steps that a refit of the model takes, so that a refit to equal
-        rows gives an equal model.
+        rows gives an equal model. They take about as long as the trial, and no limit
+        cuts them: a part of them would be a model that nothing has validated.
         """
         n_steps = trial.n_steps
         if not self.sweeps:
             # Steps before the trial began count too, and those that all rows need more
             n_steps = min(trial.start.n_steps + n_steps, POLICY.newton_steps)
             n_steps += POLICY.resumed_steps
-        return self._with_held_out(self.fit(start, trial.alpha, n_steps), trial)
+        timeless = replace(self, budget=Budget())
+        return self._with_held_out(timeless.fit(start, trial.alpha, n_steps), trial)
 
     def _with_held_out(self, loss_fit: LossFit, trial: LossTrial) -> LossFit:
         """A fit with what its trial told of the rows held out."""
