@@ -206,7 +206,7 @@ def errors(kept: dict[str, Any]) -> str:
 def ranks(kept: dict[str, Any]) -> str:
     """Sentences on ranks, and on how often we have the lower error and log loss."""
     measured = kept["measured"]
-    errors = accuracy.middle(measured, accuracy.errors_of(measured))
+    errors = accuracy.on_all_tables(measured)
     mean = accuracy.mean_ranks(errors)
     named = ", ".join(f"{learner} {rank:.1f}" for learner, rank in mean.items())
     sentences = [
