@@ -214,8 +214,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     alpha_ : float
         The ridge penalty of the fit.
     alphas_ : array of shape (A,)
-        The ridge penalties tried, ascending; none where another loss of bins searched
-        its own.
+        The ridge penalties tried, ascending.
     alpha_scores_ : array of shape (A,), or None if alpha was given or learned
         Criterion of each: mean squared error, summed over the classes.
     loss_ : {"squared", "logistic", "squared_hinge"}
