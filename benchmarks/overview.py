@@ -200,7 +200,9 @@ def errors(kept: dict[str, Any]) -> str:
         [label, *cells, f"{float(f'{seconds[label]:.2g}'):g} s"]
         for label, *cells in accuracy.bold_medians(shown, unit, 3)
     ]
-    return table(["data set and error", *LEARNERS, "`bochner` trains in"], lines)
+    return table(
+        ["data set and error", *LEARNERS, "`bochner` trains, one thread"], lines
+    )
 
 
 def ranks(kept: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from bochner import KernelMachineClassifier
-from bochner.estimators.class_losses import LEADS
+from bochner.estimators.class_losses import LOGISTIC_LEADS
 from bochner.features import BinningFeatures, LinearFeatures
 from bochner.kernels import Laplacian
 from bochner.selection.linear import _logistic_losses
@@ -190,7 +190,7 @@ def test_the_logistic_loss_alone_where_it_leads():
     logit = 3 * X[:, 0] * X[:, 1] + 3 * X[:, 2] * X[:, 3] + X[:, 5] - 6
     y = rng.random(6000) < 1 / (1 + np.exp(-logit))
     model = KernelMachineClassifier(random_state=0).fit(X, y)
-    assert model.loss_reason_ == LEADS.format("logistic")
+    assert model.loss_reason_ == LOGISTIC_LEADS
     assert model.n_iter_ is None
     proba = model.predict_proba(X)
     assert_allclose(model.refit(X, y).predict_proba(X), proba, atol=1e-3)

@@ -129,9 +129,10 @@ def fit(**given: Any) -> Facts:
                 for note in notes:
                     warnings.filterwarnings("ignore", re.escape(note))
                     column, read, _ = note.partition(": read as numbers")
-                    for said in (read, " has missing values, and had none"):
-                        if read:  # of parts of the rows, with other counts
-                            warnings.filterwarnings("ignore", re.escape(column + said))
+                    if read:  # of parts of the rows, with other counts
+                        gaps = f"{column} has missing values, and had none"
+                        warnings.filterwarnings("ignore", re.escape(column + read))
+                        warnings.filterwarnings("ignore", re.escape(gaps))
                 report = _scored_and_saved(arguments, split, task)
         n_columns = table.schema
         if isinstance(n_columns, pa.Schema):

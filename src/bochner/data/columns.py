@@ -516,8 +516,9 @@ def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[st
         if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
             raise ValueError(f"Complex data not supported: column {name!r}")
         if not isinstance(value, (str, numbers.Real, Decimal, np.bool_)):
-            if isinstance(value, date) and any(isinstance(one, str) for one in present):
-                raise _mixed_dates(name, present)
+            texts = [one for one in present if isinstance(one, str)]
+            if isinstance(value, date) and texts:
+                raise _mixed_dates(name, texts[0])
             raise _unusable(name, type(value).__name__)
     if not (as_text or any(isinstance(value, str) for value in present)):
         out = np.full((len(values), 1), np.nan)
@@ -562,8 +563,7 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _mixed_dates(name: str, present: NDArray) -> TypeError:
-    text = next(value for value in present if isinstance(value, str))
+def _mixed_dates(name: str, text: str) -> TypeError:
     return TypeError(
         f"column {name!r} mixes dates with text such as {text!r}: make the text None, "
         "which is a missing value, or turn all of the column into text"

@@ -231,12 +231,12 @@ def _as_numbers(
     if any(abs(number) >= LARGEST_WHOLE for number in numbers.values()):
         return None
     has_words = odd or any(value.strip() for value in missing)
-    if not has_words and all(map(is_whole_number, numbers)):
-        return None
-    # 1.1 and 1.10 may be versions
-    are_plain = not has_words and all(PLAIN.fullmatch(_tidy(one)) for one in numbers)
-    if are_plain and len(set(numbers.values())) < len(numbers):
-        return None
+    if not has_words and all(PLAIN.fullmatch(_tidy(value)) for value in numbers):
+        are_whole = all(number.is_integer() for number in numbers.values())
+        # Such as 1.1 and 1.10
+        may_be_versions = len(set(numbers.values())) < len(numbers)
+        if are_whole or may_be_versions:
+            return None
     # 4) What was done, and what is doubtful
     kind = f"number{WRITTEN}{'1,5' if decimal == ',' else '1.5'}"
     kind = f"{kind} {unit}" if unit else kind

@@ -55,8 +55,8 @@ from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
     HeldOutPredictions,
-    alphas_to_try,
     average,
+    bin_penalty_unit,
     mean_and_error,
 )
 from bochner.solvers.iterative import IterativeRidge
@@ -74,7 +74,7 @@ SEPARATED = (
     "the features separate the classes, and only the ridge penalty keeps the "
     "scores finite"
 )
-LEADS = "the {} loss was far better in the comparison of candidates"
+LOGISTIC_LEADS = "the logistic loss was far better in the comparison of candidates"
 # Of the logistic loss, where one row of a large weight makes all others sure
 LEAST_CURVATURE = 1e-6
 # Mean distances of coordinates by which grids of single columns separate levels
@@ -180,14 +180,14 @@ def fit_classes(
         Whether passes over all rows will continue. These are steps of Newton's method;
         of bins the gain must be worth them.
     leading_loss : {"", "squared", "logistic"}
-        The one that was far better in the comparison of candidates. The logistic one
-        alone is fitted then, where features are stored alone; beside the squared one it
-        is tried with bins of single columns alone, which that comparison has not.
+        The one that was far better in the comparison of candidates. Where that is the
+        squared one, the other is tried with bins of single columns alone, which that
+        comparison has not; where it is the logistic one, features may be stored alone.
     """
     why = "as given"
     if loss == "auto" and fitted.is_stored_alone:
-        loss = leading_loss
-        why = LEADS.format(leading_loss)
+        loss = "logistic"
+        why = LOGISTIC_LEADS
     K = fitted.coef.shape[1]
     is_automatic = loss == "auto"
     if loss == "squared" or is_automatic:
@@ -520,7 +520,7 @@ def _penalty_unit(ridge: IterativeRidge, fitted: RidgeSolution, name: str) -> fl
     the loss, if that leaves scores of any likely size.
     """
     if not ridge.is_dense:
-        return float(alphas_to_try(ridge)[0] / POLICY.bin_alphas[0])
+        return bin_penalty_unit(ridge)
     seen = fitted.held_out_predictions
     curvature = 1.0
     if name == "logistic":

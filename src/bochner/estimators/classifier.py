@@ -693,8 +693,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         choice: Choice | None,
     ) -> ClassFit:
         loss = self._loss_to_fit(design, solution, problem)
-        if self.loss == "auto" and solution.is_stored_alone:
-            loss = "auto"  # whatever time is left, as nothing else is solved for
         leading_loss = "" if choice is None else choice.model.leading_loss
         alphas = given_alphas(self.alpha)
         groups = self.encoder_.column_groups()
@@ -742,7 +740,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """The loss, or "auto" where there is time and reason to compare."""
         if self.loss != "auto":
             return self.loss
-        in_time = POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
+        # Features that are stored alone have no other solution to fall back on
+        in_time = solution.is_stored_alone or (
+            POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
+        )
         compares = self._compares_losses(design, solution.is_linear)
         return "auto" if compares and in_time else "squared"
 

@@ -89,10 +89,10 @@ from bochner.notices import warn
 from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
 from bochner.planning.request import BY_SPLITS, FitRequest
 from bochner.planning.solver_choice import (
-    USUAL_RATIO,
     ProblemSize,
     choose_solver,
     choose_streamed_solver,
+    penalty_ratio,
 )
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, choose
@@ -904,8 +904,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 alpha = choice.model.alpha_per_weight * rows.weight
                 chosen = True
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
-        alphas = given_alphas(alpha)
-        ratio = USUAL_RATIO if alphas is None else float(alphas[0]) / rows.weight
+        ratio = penalty_ratio(given_alphas(alpha), rows.weight)
         size = ProblemSize(rows.n_rows, source.n_outputs, dtype.itemsize == 8, ratio)
         self.solver_, self.solver_reason_ = chooser(
             request.solver_for(features), features, size

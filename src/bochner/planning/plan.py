@@ -31,8 +31,8 @@ from bochner.markup import table
 from bochner.planning.request import FitRequest, given_alphas
 from bochner.planning.solver_choice import (
     USUAL_ITERATIONS,
-    USUAL_RATIO,
     ProblemSize,
+    penalty_ratio,
     solver_in_memory,
 )
 from bochner.selection.policy import POLICY
@@ -55,7 +55,7 @@ HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
 OCCUPIED = 0.25  # bins of a grid for each row of the sample
 # Iterations to the usual tolerance, where the choice does not tell how many
 BIN_STEPS = 30
-AGAIN_SHARE = 0.4  # of the iterations, from a solution nearby
+RESUMED_ITERATIONS = 11  # to that tolerance, from the solution for a sample
 MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
 LOOK = "statistics of the columns and targets, and a sample"
@@ -339,8 +339,6 @@ class MapSize(NamedTuple):
         Of each grid; 0 where there is one for each bin.
     steps : int
         Iterations of bins.
-    learned : bool
-        Whether the map is learned from the data.
     why : str
         Why these features, where that is not plain.
     """
@@ -350,7 +348,6 @@ class MapSize(NamedTuple):
     dense: bool
     n_buckets: int = 0
     steps: int = BIN_STEPS
-    learned: bool = False
     why: str = ""
 
 
@@ -420,8 +417,7 @@ class Planner:
         K = table.n_outputs
         solver = request.asked_solver
         if self.gathered:
-            alphas = given_alphas(request.alpha)
-            ratio = USUAL_RATIO if alphas is None else float(alphas[0]) / n
+            ratio = penalty_ratio(given_alphas(request.alpha), n)
             size = ProblemSize(n, K, request.dtype(n) == np.float64, ratio)
             solver, reason = solver_in_memory(solver, features.dense, D, size)
             if request.why_iterated:
@@ -450,8 +446,8 @@ class Planner:
             m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
             need += 4 * D * (min(4 * D, n) if D <= GRAM_LIMIT else m)
             need += 24 * m * m + 40 * D * K
-            again = round(AGAIN_SHARE * USUAL_ITERATIONS) + 1
-            done = Pass("iterations, which compute the features again", again)
+            what = "iterations, which compute the features again"
+            done = Pass(what, RESUMED_ITERATIONS)
             reason = f"the Gram matrix of {D:,} features does not fit"
         else:
             # The table of bins and the vectors; iterations from the solution for the
@@ -481,7 +477,7 @@ class Planner:
         ):
             why = COMPARED if compared else ""
             text = f"{size:,} Fourier features"
-            return MapSize(text, size, True, learned=learned, why=why)
+            return MapSize(text, size, True, why=why)
         if learned and isinstance(request.n_components, str):
             outputs = 1 + (table.n_outputs - 1) / POLICY.outputs_for_half
             entries = POLICY.final_entries / self.sample / outputs
@@ -491,7 +487,7 @@ class Planner:
             text += " beside Fourier features"
         steps = POLICY.traced_iterations if learned else BIN_STEPS
         why = COMPARED_BINS if wanted == "auto" else ""
-        return MapSize(text, size, False, steps=steps, learned=learned, why=why)
+        return MapSize(text, size, False, steps=steps, why=why)
 
     def refuse(self, room: int) -> NoReturn:
         """Raise MemoryError, which says what would fit."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bochner.design.design import sums_at_once
 from bochner.design.reductions import factor_bytes
@@ -59,8 +60,7 @@ class ProblemSize:
     double : bool, default=False
         Whether features are in double precision.
     ratio : float, optional
-        The least ridge penalty over the sum of the rows' weights; the usual one where
-        it is to be chosen.
+        As of `penalty_ratio`.
     """
 
     n_rows: int
@@ -72,6 +72,13 @@ class ProblemSize:
     def dtype(self) -> type[np.floating]:
         """Precision of the features."""
         return np.float64 if self.double else np.float32
+
+
+def penalty_ratio(alphas: NDArray | None, weight: float) -> float:
+    """The least of the given ridge penalties over the sum of the rows' weights; the
+    usual ratio where they are to be chosen.
+    """
+    return USUAL_RATIO if alphas is None else float(alphas[0]) / weight
 
 
 def choose_solver(solver: str, features: FeatureMap, size: ProblemSize) -> SolverChoice:

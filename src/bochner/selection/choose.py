@@ -258,8 +258,8 @@ def _without_comparison(race: Race, learned_metrics: LearnedMetrics) -> Model:
     """Bins of many rows without other candidates, which would take as long as the
     fit.
     """
-    race.enter([partial(BINS_ALONE.fit, BINS_ALONE, race, learned_metrics)])
-    (entry,) = race.entries[-1:]
+    entry = BINS_ALONE.fit(BINS_ALONE, race, learned_metrics)
+    race.add(entry)
     reason = (
         "better by far than Fourier features in a first look"
         if learned_metrics.bins_lead

@@ -29,9 +29,7 @@ from bochner.selection.validation import (
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 Sizes = Sequence[tuple[float, float]]
-# Ranks of bins with learned lengthscales, and with a linear map too
-BINS = 2
-MAPPED = 3
+BINS = 2  # the rank of bins with learned lengthscales
 ONLY = "the only candidate that the arguments allow"
 WIDE = "of many sparse columns a linear model is as good, and takes far less time"
 

@@ -450,9 +450,11 @@ class Validator:
             return ""
         missed = self._misses(logistic_scores) - self._misses(squared_scores)
         more, doubt = mean_and_error(missed, *out)
-        if gain > 0:
-            return "logistic" if more <= POLICY.certain * doubt else ""
-        return "squared" if -more <= POLICY.certain * doubt else ""
+        leading_loss = "logistic"
+        if gain < 0:
+            leading_loss = "squared"
+            more = -more
+        return leading_loss if more <= POLICY.certain * doubt else ""
 
     def _misses(self, scores: NDArray) -> NDArray:
         """Whether scores, (K, n), of the validation rows are of another class."""
@@ -477,8 +479,9 @@ class Validator:
             StoredRows(block.features, block.y + self.mean, block.weight)
             for block in ridge.blocks
         ]
-        unit = alphas_to_try(ridge)[0] / POLICY.bin_alphas[0]
-        alpha = unit * POLICY.penalty_step**POLICY.first_sweep_penalty
+        alpha = (
+            bin_penalty_unit(ridge) * POLICY.penalty_step**POLICY.first_sweep_penalty
+        )
         K = len(self.mean)
         problem = Reweighted(
             blocks,
@@ -852,6 +855,13 @@ def compared(design: Design, seed: int) -> Design | None:
         if sample.n_rows == design.source.n_rows
         else Design(sample, deepcopy(design.features), design.dtype)
     )
+
+
+def bin_penalty_unit(ridge: IterativeRidge) -> float:
+    """The kernel's variance of bins times what a distinct row weighs, in which the
+    penalties of their other losses are.
+    """
+    return float(alphas_to_try(ridge)[0] / POLICY.bin_alphas[0])
 
 
 def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray:
