@@ -436,6 +436,19 @@ def test_where_double_precision_is_fast(place, monkeypatch):
             lambda device, own=capability: own,
         )
         assert Device(SimpleNamespace(type="cuda")).has_fast_double == fast
+        assert Device(SimpleNamespace(type="cuda")).has_equal_double == fast
+    assert not place.has_equal_double
+
+
+def test_sums_are_in_double_precision_where_that_is_as_fast(place, monkeypatch):
+    """Of features and targets in single precision, to the digits of NumPy's sums in
+    double precision.
+    """
+    monkeypatch.setattr(Device, "has_equal_double", True)
+    A = drawn(5000, 9)
+    total = GramSum(place, 8, 1)
+    total.add(place.put(A[:, :8]), place.put(A[:, 8:]))
+    np.testing.assert_allclose(total.host(), A.T.astype(float) @ A, rtol=0, atol=1e-10)
 
 
 def test_too_little_memory_on_the_device(place, monkeypatch):

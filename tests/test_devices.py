@@ -45,10 +45,13 @@ def data(dtype=np.float64, n=N):
     return X.astype(dtype), y, rng.uniform(0.2, 2.0, n)
 
 
-@pytest.fixture
-def place():
-    """The processor's memory as a device of PyTorch."""
-    return Device(pytest.importorskip("torch").device("cpu"))
+@pytest.fixture(params=["cpu", "cuda"])
+def place(request):
+    """The processor's memory as a device of PyTorch, and a GPU where there is one."""
+    torch = pytest.importorskip("torch")
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    return Device(torch.device(request.param))
 
 
 def out_of_memory_beyond(most, tried):
@@ -94,7 +97,7 @@ def test_another_error_than_of_memory_passes():
 def tensor(place, monkeypatch):
     """Makes tensors, which lie as on a device that is not the processor."""
     monkeypatch.setattr(Device, "is_host", False)
-    return place.torch.as_tensor
+    return partial(place.torch.as_tensor, device=place.device)
 
 
 WAYS = {
@@ -263,27 +266,26 @@ def test_features_of_tensors_are_written_where_they_stay(
         (torch.float32, 1e-5),
         (torch.float16, 1e-3),
     ):
-        given = torch.as_tensor(X).to(dtype).requires_grad_()
+        given = place.put(X).to(dtype).requires_grad_()
         found = features_there(features, given, place)
         assert not found.requires_grad
         assert found.dtype == (
             torch.float32 if dtype == torch.float32 else torch.float64
         )
         np.testing.assert_allclose(
-            found.numpy(), features.transform(X), rtol=0, atol=tolerance
+            to_host(found), features.transform(X), rtol=0, atol=tolerance
         )
 
 
 def test_features_that_the_device_has_no_memory_for(place, monkeypatch):
-    torch = pytest.importorskip("torch")
     X, _, _ = data(n=50)
     features = FourierFeatures(random_state=0).fit(X)
     monkeypatch.setattr(Device, "product", scarce(10))
     with pytest.raises(
         MemoryError,
-        match=r"array of 50 x 1,000 features needs 0\.00 GB on cpu\. Transform in",
+        match=rf"array of 50 x 1,000 features needs 0\.00 GB on {place}.*Transform in",
     ):
-        features_there(features, torch.as_tensor(X), place)
+        features_there(features, place.put(X), place)
 
 
 def test_whole_numbers_become_double_precision(tensor):
@@ -520,7 +522,7 @@ def scarce(rows):
     return product
 
 
-def test_smaller_blocks_are_tried_once(tensor, monkeypatch):
+def test_smaller_blocks_are_tried_once(tensor, place, monkeypatch):
     X, y, weight = data()
     for solver in ("direct", "cg"):
         given = WAYS["given"] | {"solver": solver, "tol": 1e-5}
@@ -532,7 +534,9 @@ def test_smaller_blocks_are_tried_once(tensor, monkeypatch):
             found = other.predict(tensor(X))
         np.testing.assert_allclose(to_host(found), model.predict(X), atol=1e-4)
     monkeypatch.setattr(Device, "product", scarce(N // 8 - 1))
-    with pytest.raises(MemoryError, match=r"block of 75 rows needs 0\.00 GB on cpu"):
+    with pytest.raises(
+        MemoryError, match=rf"block of 75 rows needs 0\.00 GB on {place}"
+    ):
         machine(KernelMachineRegressor, **WAYS["given"]).fit(tensor(X), tensor(y))
 
 
@@ -565,7 +569,7 @@ def test_what_stays_on_the_processor_says_so(why, tensor):
     )
 
 
-def test_mixed_arrays(tensor):
+def test_mixed_arrays(tensor, place):
     """The device is that of the tensors, which are all on one."""
     X, y, _ = data()
     model, other = (machine(KernelMachineRegressor, **WAYS["given"]) for _ in range(2))
@@ -573,7 +577,9 @@ def test_mixed_arrays(tensor):
         other.fit(tensor(X), y).feature_weights_,
         model.fit(tensor(X), tensor(y)).feature_weights_,
     )
-    with pytest.raises(ValueError, match="Tensors on cpu and meta were given together"):
+    with pytest.raises(
+        ValueError, match=rf"Tensors on {place}.* and meta were given together"
+    ):
         model.fit(tensor(X), tensor(y).to("meta"))
 
 

@@ -1,8 +1,8 @@
 """Moments of a map that a device computes, which sums their products.
 
-Products of Z'Z are taken in the precision of Z, in panels of the lower triangle, since
-PyTorch has no symmetric product for it; each 16,384 rows are added in float64, as sums
-of many rows would lose digits.
+Products of Z'Z are taken in the precision of Z, or in float64 on devices where that is
+as fast, in panels of the lower triangle, since PyTorch has no symmetric product for
+them; each 16,384 rows are added in float64, as sums of many rows would lose digits.
 """
 
 from __future__ import annotations
@@ -164,6 +164,9 @@ class GramSum:
     def _add(self, Z: Any, E: Any) -> None:
         place = self.place
         D = self.n_columns
+        if place.has_equal_double:
+            Z = Z.double()
+            E = None if E is None else E.double()
         if place.has_double:
             for panel, down in _panels(D):
                 _plus(

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 NAMES = re.compile(r"(cuda|mps)(:\d+)?")
 # Compute capabilities with float64 at half the speed of float32
 FAST_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
+# Those whose products in float64 are as fast as in float32 (A100, H100, H200)
+EQUAL_DOUBLE = ((8, 0), (9, 0))
 MEMORY_MESSAGES = "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
 MOST_PINNED = 2**30  # bytes; pinned memory is kept for further copies
 
@@ -59,9 +61,19 @@ class Device:
         """Whether float64 is fast: in the processor's memory, and on CUDA devices of
         data centres.
         """
-        if self.device.type == "cuda":
-            return self.torch.cuda.get_device_capability(self.device) in FAST_DOUBLE
-        return self.is_host
+        return self.is_host or self._capability in FAST_DOUBLE
+
+    @property
+    def has_equal_double(self) -> bool:
+        """Whether products in float64 take no longer than those in float32."""
+        return self._capability in EQUAL_DOUBLE
+
+    @property
+    def _capability(self) -> tuple[int, int] | None:
+        """Generation of a CUDA device; None for any other device."""
+        if self.device.type != "cuda":
+            return None
+        return self.torch.cuda.get_device_capability(self.device)
 
     def put(self, array: Any) -> Any:
         """A copy of an array of NumPy on the device, in float32 for float64 where that
