@@ -17,7 +17,7 @@ FREE_SHARE = 0.25  # of the free memory, for a block
 # Angles at a time: 64 MB. A quarter of them takes 1.2 times as long on an H200, where
 # the starts of the loops then count; more of them gain nothing.
 TILE = 1 << 24
-LESS = 8  # times fewer rows, where the device has run out of memory
+OUT_OF_MEMORY_SHRINK = 8  # times fewer rows, where the device has run out of memory
 T = TypeVar("T")
 
 
@@ -54,7 +54,7 @@ def with_smaller_blocks(
     MemoryError
         Where that is too much, too.
     """
-    for size in (rows, max(rows // LESS, 1)):
+    for size in (rows, max(rows // OUT_OF_MEMORY_SHRINK, 1)):
         try:
             return compute(size)
         except Exception as error:

@@ -20,7 +20,8 @@ class Policy:
     # Distinct ones, without which what was asked for is not learned either
     fewest_asked_rows: int = 20
     most_held_out: int = 10_000  # tell log losses to a percent
-    n_folds: int = 5  # or a fifth of the rows
+    # Folds of small tables; larger ones hold out 1 / n_folds of the rows, once
+    n_folds: int = 5
     # Of them, on which a fit measures the importance of columns
     evaluated_rows: Range = (50, 500)
     evaluated_cells: Range = (2_000, 8_000)  # changes of a column of a row for that
@@ -41,8 +42,9 @@ class Policy:
     hopeless: float = 3.0
     # Of the logistic link, of which the best is taken
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
-    mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
-    mixtures: int = 4  # combinations of many outputs that are validated
+    # Outputs, beyond which random combinations of them are validated
+    mixed_outputs: int = 16
+    mixtures: int = 4  # such combinations
     # Up to which candidates that are near are compared on a further fold of the rows
     refolded_rows: int = 10_000
     # Up to which simple candidates are preferred, and classes have the squared loss
@@ -235,9 +237,10 @@ class Policy:
     scale_features: int = 512  # of the model of the size of errors
     # Errors to learn its metric from: fewer show one where the noise is constant
     fewest_scale_rows: int = 600
-    # Of a bin of a row, and of what solvers and candidates side by side make of it
+    # Memory of a bin of a row, with what solvers and candidates make of it
     bin_bytes: int = 48
-    # Gains by twice the features, for which twice or four times are taken
+    # Shares of the loss: twice the features are taken where they lower it below the
+    # first one, four times where below the second one
     pays: tuple[float, float] = (0.97, 0.90)
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
     stored_features: int = 1 << 30  # of all rows, a byte each
