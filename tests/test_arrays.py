@@ -429,14 +429,19 @@ def test_linear_algebra(place):
 def test_where_double_precision_is_fast(place, monkeypatch):
     assert place.has_fast_double
     assert not Device(SimpleNamespace(type="mps")).has_fast_double
-    for capability, fast in (((9, 0), True), ((8, 9), False)):
+    for capability, fast, equal in (
+        ((9, 0), True, True),
+        ((7, 0), True, False),
+        ((8, 9), False, False),
+    ):
         monkeypatch.setattr(
             place.torch.cuda,
             "get_device_capability",
             lambda device, own=capability: own,
         )
         assert Device(SimpleNamespace(type="cuda")).has_fast_double == fast
-        assert Device(SimpleNamespace(type="cuda")).has_equal_double == fast
+        assert Device(SimpleNamespace(type="cuda")).has_equal_double == equal
+    assert not Device(SimpleNamespace(type="mps")).has_equal_double
     assert not place.has_equal_double
 
 

@@ -45,11 +45,11 @@ def data(dtype=np.float64, n=N):
     return X.astype(dtype), y, rng.uniform(0.2, 2.0, n)
 
 
-@pytest.fixture(params=["cpu", "cuda"])
+@pytest.fixture(params=["cpu", "cuda:0"])
 def place(request):
     """The processor's memory as a device of PyTorch, and a GPU where there is one."""
     torch = pytest.importorskip("torch")
-    if request.param == "cuda" and not torch.cuda.is_available():
+    if request.param != "cpu" and not torch.cuda.is_available():
         pytest.skip("PyTorch sees no GPU")
     return Device(torch.device(request.param))
 
@@ -281,10 +281,9 @@ def test_features_that_the_device_has_no_memory_for(place, monkeypatch):
     X, _, _ = data(n=50)
     features = FourierFeatures(random_state=0).fit(X)
     monkeypatch.setattr(Device, "product", scarce(10))
-    with pytest.raises(
-        MemoryError,
-        match=rf"array of 50 x 1,000 features needs 0\.00 GB on {place}.*Transform in",
-    ):
+    free = "" if str(place) == "cpu" else r" and [\d,.]+ GB are free"
+    what = r"array of 50 x 1,000 features needs 0\.00 GB"
+    with pytest.raises(MemoryError, match=rf"{what} on {place}{free}\. Transform in"):
         features_there(features, place.put(X), place)
 
 
@@ -578,7 +577,7 @@ def test_mixed_arrays(tensor, place):
         model.fit(tensor(X), tensor(y)).feature_weights_,
     )
     with pytest.raises(
-        ValueError, match=rf"Tensors on {place}.* and meta were given together"
+        ValueError, match=f"Tensors on {place} and meta were given together"
     ):
         model.fit(tensor(X), tensor(y).to("meta"))
 

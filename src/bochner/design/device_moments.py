@@ -29,7 +29,7 @@ from bochner.settings import current
 
 LANES = 8  # threads that read for a device
 WAITING_BYTES = 512 << 20  # of the blocks that wait for a device
-ROWS = 2**14  # of which sums are taken in float32
+ROWS = 2**14  # whose products are one sum, before it is added in float64
 PANEL = 2048  # columns
 STRIP = 256  # rows
 

@@ -14,8 +14,8 @@ from bochner.devices.device import Device, is_out_of_memory
 # Of a block, whose products are summed in single precision
 MOST_ROWS, FEWEST_ROWS = 1 << 14, 256
 FREE_SHARE = 0.25  # of the free memory, for a block
-# Angles at a time: 64 MB. A quarter of them takes 1.2 times as long on an H200, where
-# the starts of the loops then count; more of them gain nothing.
+# Angles at a time, 64 MB in single precision: on an H200 a quarter of them takes 1.2
+# times as long, and more of them gain nothing
 TILE = 1 << 24
 OUT_OF_MEMORY_SHRINK = 8  # times fewer rows, where the device has run out of memory
 T = TypeVar("T")
