@@ -248,6 +248,73 @@ class TestAuto:
             again.predict_proba(X), model.predict_proba(X), atol=1e-6
         )
 
+    @pytest.mark.parametrize("is_noisy", [True, False])
+    def test_some_of_many_rows_decide(self, is_noisy, policy):
+        """Odds of single columns want the logistic loss, and a chessboard without noise
+        the squared one, whether all rows decide or a third of them.
+        """
+        rng = np.random.default_rng(0)
+        n = 3000
+        if is_noisy:
+            X = rng.integers(0, 9, (2 * n, 4)) + 0.5
+            odds = 2 * rng.standard_normal((4, 9))[np.arange(4), X.astype(int)]
+            y = rng.uniform(size=2 * n) < expit(odds.sum(axis=1))
+        else:
+            X = rng.uniform(size=(2 * n, 2))
+            y = np.floor(4 * X).sum(axis=1) % 2 == 1
+        kernel = Laplacian(2.0 if is_noisy else 0.3)
+
+        def fitted():
+            model = KernelMachineClassifier(kernel, "binning", 60, random_state=0)
+            return model.fit(X[:n], y[:n])
+
+        whole = fitted()
+        policy(most_raced=n - 1, raced_rows=n // 3)
+        part = fitted()
+        assert "of the rows" not in whole.loss_reason_
+        assert part.loss_reason_.endswith("of the rows")
+        assert part.loss_ == whole.loss_ == ("logistic" if is_noisy else "squared")
+        losses = [log_loss(y[n:], m.predict_proba(X[n:])) for m in (whole, part)]
+        assert losses[1] < 1.03 * losses[0]
+        again = clone(part).fit(X[:n], y[:n])
+        again.refit(X[:n], y[:n])
+        np.testing.assert_allclose(
+            again.predict_proba(X), part.predict_proba(X), atol=1e-6
+        )
+
+    def test_penalty_of_a_linear_model_grows_with_the_rows(self, policy):
+        """That which some rows choose is, a row, that of all."""
+        X, y = scaled(load_breast_cancer)
+        X, y = np.tile(X, (4, 1)), np.tile(y, 4)
+        X = X + 0.3 * np.random.default_rng(0).standard_normal(X.shape)
+        given = {"features": LinearFeatures(), "loss": "logistic", "random_state": 0}
+        whole = KernelMachineClassifier(**given).fit(X, y)
+        policy(most_raced=1000, raced_rows=800)
+        part = KernelMachineClassifier(**given).fit(X, y)
+        assert 0.3 < part.alpha_ / whole.alpha_ < 3.2
+        np.testing.assert_allclose(
+            part.predict_proba(X), whole.predict_proba(X), atol=0.1
+        )
+
+    def test_a_linear_model_of_rows_in_passes(self, policy):
+        """A row has no grids and no dense features, of which many would leave fewer
+        rows to compare.
+        """
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((4000, 5))
+        y = rng.uniform(size=4000) < expit(2 * X[:, 0])
+        batches = [
+            pd.DataFrame(part, columns=list("abcde")).assign(y=of_part)
+            for part, of_part in zip(np.split(X, 8), np.split(y, 8), strict=True)
+        ]
+        policy(gathered_rows=1000, sampled_rows=3000)
+        model = KernelMachineClassifier(
+            features=LinearFeatures(), loss="logistic", random_state=0
+        ).fit(lambda: iter(batches), "y")
+        linear = LogisticRegression().fit(X, y)
+        p = model.predict_proba(pd.DataFrame(X, columns=list("abcde")))
+        np.testing.assert_allclose(p, linear.predict_proba(X), atol=0.02)
+
     @pytest.mark.slow
     def test_squared_where_alpha_is_given(self):
         X, y = rare(1000)

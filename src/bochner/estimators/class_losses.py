@@ -228,28 +228,51 @@ def fit_classes(
     if not problem.folds:
         loss_fit = problem.fit(problem.at_prior(), unit)
         return _as_fitted(name, loss_fit, problem, start, why)
+    # Some of very many rows decide on the loss, single columns and the ridge penalty
+    deciding, deciding_unit = problem, unit
+    if design.source.n_counted > POLICY.most_raced:
+        part = _solved_on_part(design, fitted, task, fitted.n_iter)
+        fitted = part.solution
+        stored = stored_problem(part.design, fitted, part.task)
+        deciding = replace(problem, ridge=stored.ridge, folds=stored.folds)
+        deciding_unit = _penalty_unit(stored.ridge, fitted, name)
     aim = np.inf
     if is_automatic:
         # The squared loss without the rows held out, which the other is to be better
         # than
-        before = problem.predictions_at(problem.at_ridge(fitted, stored.without))
+        before = deciding.predictions_at(deciding.at_ridge(fitted, stored.without))
         before = before.distinct()
         squared_losses = log_losses(before, link_of(before, max(K, 2)))
         aim = AIM * average(squared_losses, before.weight)
-    part = replace(problem, budget=task.budget.first_of(2))
-    part, trial = _searched(
-        part, unit, column_groups, task.seed, aim, leading_loss == "squared"
+    searched, trial = _searched(
+        replace(deciding, budget=task.budget.first_of(2)),
+        deciding_unit,
+        column_groups,
+        task.seed,
+        aim,
+        leading_loss == "squared",
     )
     reason = why
     if is_automatic:
-        after = part.predictions(trial.fitted)
+        after = searched.predictions(trial.fitted)
         is_partial = is_sample and not fitted.features.is_dense
         worthwhile = POLICY.worth_passes if is_partial else 0.0
         is_better, reason = _compared(before, squared_losses, after, worthwhile)
+        if deciding is not problem:
+            reason += f", on {deciding.ridge.design.n_rows:,} of the rows"
         if not is_better:
             return squared._replace(reason=reason)
-    start = replace(start, has_single_columns=part.ridge is not stored.ridge)
-    problem = replace(part, budget=task.budget)
+    has_columns = searched.ridge.design.features is not deciding.ridge.design.features
+    start = replace(start, has_single_columns=has_columns)
+    if deciding is problem:
+        problem = replace(searched, budget=task.budget)
+    else:
+        if has_columns:
+            beside = _beside_columns(problem, unit, column_groups, task.seed)
+            assert beside is not None
+            problem = beside
+        alpha = trial.alpha * unit / deciding_unit
+        trial = problem.trial(problem.at_prior(), alpha)
     loss_fit = problem.fit_after(trial, problem.at_prior())
     return _as_fitted(name, loss_fit, problem, start, reason)
 
@@ -321,35 +344,19 @@ def fit_classes_in_passes(
         Of all rows.
     """
     squared = as_squared(fitted)
-    dense = fitted.features.is_dense
-    compared_design, held_out = _compared_rows(sample, fitted, task)
-    if compared_design.source.n_counted < POLICY.simple_rows and loss == "auto":
+    n_iter = None if fitted.n_iter is None else 2 * fitted.n_iter
+    part = _solved_on_part(sample, fitted, task, n_iter)
+    if part.design.source.n_counted < POLICY.simple_rows and loss == "auto":
         return squared._replace(
             reason="there are too many classes and features to compare losses"
         )
-    weight = fitted.weight or sample.source.total_weight
-    share = compared_design.source.total_weight / weight if dense else 1.0
-    stopping = (
-        None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
-    )
-    needs = Needs(True, evaluated=task.needs.evaluated)
-    compared_task = replace(
-        task,
-        alpha=share * fitted.alpha,
-        held_out=held_out,
-        stopping=stopping,
-        needs=needs,
-    )
-    first = solve(
-        "direct" if fitted.n_iter is None else "cg", compared_design, compared_task
-    )
-    given = None if alphas is None else share * alphas
+    share = part.share
     class_fit = fit_classes(
-        compared_design,
-        first,
-        compared_task,
+        part.design,
+        part.solution,
+        part.task,
         loss,
-        given,
+        None if alphas is None else share * alphas,
         column_groups,
         is_sample=True,
     )
@@ -358,7 +365,7 @@ def fit_classes_in_passes(
     features = class_fit.features
     coef = class_fit.coef.T
     # Functions of single columns keep their ridge penalty
-    if class_fit.start.has_single_columns and dense:
+    if class_fit.start.has_single_columns and fitted.features.is_dense:
         features = ConcatenatedFeatures.beside(
             fitted.features, features.parts[-1], features.scales[-1] ** 2 / share
         )
@@ -370,7 +377,7 @@ def fit_classes_in_passes(
     design = passes.of(passes.source, features, True)
     most = POLICY.most_passes if alphas is None else POLICY.most_iterations
     coef, intercept = go_on_in_passes(
-        design, compared_design.source, class_fit.loss, alpha, begun, task, most
+        design, part.design.source, class_fit.loss, alpha, begun, task, most
     )
     return class_fit._replace(
         features=features,
@@ -432,27 +439,67 @@ def go_on_in_passes(
     return whole, ridge.uncentred(coef, offset)
 
 
-def _compared_rows(
-    sample: Design, fitted: RidgeSolution, task: RidgeProblem
-) -> tuple[Design, NDArray | None]:
-    """As many rows in memory as losses are compared on, seen through a fitted map;
-    which of them are held out.
+class PartSolution(NamedTuple):
+    """The ridge solution of the rows that losses are compared on.
+
+    Attributes
+    ----------
+    design : Design
+        Of these rows, seen through the map of the solution of all.
+    solution : RidgeSolution
+    task : RidgeProblem
+        What it solves.
+    share : float
+        Of its ridge penalty in that of all rows, which is the share of the weight for
+        dense features.
     """
-    (P, D), source = _sizes(fitted.features), sample.source
-    most = int(
-        min(
-            POLICY.raced_rows,
-            POLICY.most_compared / (source.n_outputs * (P + POLICY.dense_work * D)),
-        )
-    )
+
+    design: Design
+    solution: RidgeSolution
+    task: RidgeProblem
+    share: float
+
+
+def _solved_on_part(
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, n_iter: int | None
+) -> PartSolution:
+    """Solve again on as many rows in memory as losses are compared on, with the map
+    and the ridge penalty of a solution.
+
+    Parameters
+    ----------
+    fitted : RidgeSolution
+        Of all rows, perhaps of more than are in memory.
+    n_iter : int or None
+        Iterations for bins, those of all rows among them; None where a factor or a
+        tolerance served.
+    """
+    (P, D), source = _sizes(fitted.features), design.source
+    cost_of_row = source.n_outputs * max(P + POLICY.dense_work * D, 1.0)
+    most = int(min(POLICY.raced_rows, POLICY.most_compared / cost_of_row))
     rows = np.flatnonzero(source.weights)
     if len(rows) > most:
         rows = np.sort(
             np.random.default_rng(task.seed).choice(rows, most, replace=False)
         )
-    return sample.of(
-        source.take(rows), fitted.features, True
-    ), None if task.held_out is None else task.held_out[rows]
+    part = design.of(source.take(rows), fitted.features, True)
+    share = 1.0
+    stopping = None
+    if fitted.features.is_dense:
+        weight = fitted.weight or source.total_weight
+        share = part.source.total_weight / weight
+    elif n_iter is not None:
+        stopping = Iterations(n_iter, True)
+    task = replace(
+        task,
+        alpha=share * fitted.alpha,
+        held_out=None if task.held_out is None else task.held_out[rows],
+        stopping=stopping,
+        needs=Needs(True, evaluated=task.needs.evaluated),
+    )
+    is_direct = fitted.n_iter is None and not fitted.is_stored_alone
+    solution = solve("direct" if is_direct else "cg", part, task)
+    return PartSolution(part, solution, task, share)
 
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:
