@@ -35,7 +35,7 @@ def coded(
     """Training and test rows as numbers, text by its codes; and the way back."""
     both = pd.concat([rows.X, rows.X_test])
     levels = {
-        name: pd.unique(both[name])
+        name: pd.unique(both[name].astype(object))
         for name in both
         if not pd.api.types.is_numeric_dtype(both[name].dtype)
     }
@@ -141,18 +141,14 @@ def by_permutations(
             "",
         )
     ]
-    if getattr(model, "stack_", None) is None:
-        error = (
-            np.sqrt(np.square(some.values - found.values[:SAMPLED_ROWS]).mean())
-            / size_of_values
+    error = np.sqrt(np.square(some.values - found.values[:SAMPLED_ROWS]).mean())
+    figures.append(
+        (
+            f"{name}: difference of its values, over the size of a value",
+            f"{100 * error / size_of_values:.2f} %",
+            "",
         )
-        figures.append(
-            (
-                f"{name}: difference of its values, over the size of a value",
-                f"{100 * error:.2f} %",
-                "",
-            )
-        )
+    )
     return figures
 
 

@@ -232,12 +232,14 @@ def test_hashed_bins():
     assert model.solver_ == "direct"
 
 
-def test_learned_bins_are_hashed(monkeypatch):
+@pytest.mark.parametrize("n", [900, 1500])
+def test_learned_bins_are_hashed(n, monkeypatch):
+    """Without a linear map, whose bins would be beside others."""
     monkeypatch.setattr("bochner.estimators.machine.HASHED_COLUMNS", 640)
     X, y, _ = rows()
     model = in_parts(
         KernelMachineRegressor(features="binning", random_state=0).prepare(
-            X[:1500], y[:1500]
+            X[:n], y[:n]
         ),
         X,
         y,

@@ -87,7 +87,7 @@ class TestBlocks:
 
     def test_near_where_the_threshold_is_too_low(self, monkeypatch, policy):
         """Of one sampled distance it is, half of the time, below what is wanted."""
-        policy(rows_for_threshold=0, sampled_distances=1)
+        policy(screened_rows=0, compared_rows=1)
         blocks = numbered(600, 300)
         partition, sizes = np.argpartition, []
         monkeypatch.setattr(

@@ -368,9 +368,9 @@ class TestScores:
         for seed in range(25):
             X, Y = rows(100, K=12, seed=seed)
             ridge, penalties = ridge_on(FOURIER, X, Y), np.array([[20.0], [100.0]])
-            policy(traced_outputs=2)
+            policy(mixtures=2)
             found = HeldOut(ridge, seed).scores(penalties)
-            policy(traced_outputs=12)
+            policy(mixtures=12)
             ratios.append(found / HeldOut(ridge, seed).scores(penalties))
         error = np.std(ratios, axis=0, ddof=1) / np.sqrt(len(ratios))
         assert np.all(np.abs(np.mean(ratios, axis=0) - 1) <= 4 * error)

@@ -358,7 +358,7 @@ def test_errors(change, error, message):
 
 
 def test_no_more_rows_than_allowed(policy):
-    policy(learned_rows=1000)
+    policy(raced_rows=1000)
     rng = np.random.default_rng(0)
     sample = learning_sample(
         ArraySource(rng.standard_normal((3000, 2)), rng.standard_normal((3000, 1)) + 5),

@@ -235,9 +235,7 @@ class Interpretable(BaseKernelEstimator):
         self._solve_if_needed()
         sums = self._sums
         features = self.features_
-        evaluated = n_evaluated(
-            self.encoder_.n_features_in_, sums.n_rows, features.n_features_out
-        )
+        evaluated = n_evaluated(self.encoder_.n_features_in_, sums.n_rows)
         unseen = None
         if evaluated:
             unseen = sums.solve(features, current_device(), evaluated).unseen

@@ -276,7 +276,7 @@ class LossProblem:
     @property
     def first_power(self) -> int:
         """Steps from the unit of penalties to that which a search begins with."""
-        return POLICY.first_sweep_penalty if self.sweeps else POLICY.first_penalty
+        return POLICY.first_sweep_penalty if self.sweeps else 0
 
     def search(self, first_trial: LossTrial, power: int = 0) -> LossTrial:
         """The trial with the best ridge penalty for the rows held out.
@@ -323,7 +323,7 @@ class LossProblem:
         return best
 
     def is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
-        """Whether the loss of the rows held out is less by half a standard error."""
+        """Whether the loss of the rows held out is less by a standard error."""
         first = self.predictions(one.fitted).distinct()
         second = self.predictions(two.fitted).distinct()
         losses = [
@@ -505,8 +505,8 @@ class _Trace:
             fall = self.losses[-2] - self.losses[-1]
             if self.losses[-1] - fall * (self.most_steps - n_steps) > self.aim:
                 return True
-        last = self.losses[-POLICY.newton_patience :]
-        before = self.losses[: -POLICY.newton_patience]
+        last = self.losses[-POLICY.patience :]
+        before = self.losses[: -POLICY.patience]
         return len(before) > 0 and min(before) - min(last) <= POLICY.worthwhile * abs(
             min(before)
         )

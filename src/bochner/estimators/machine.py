@@ -415,11 +415,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _timely(
         self, rows: TrainingRows, n_outputs: int, budget: Budget
     ) -> TrainingRows:
-        """The rows, or as many of them as a time limit allows, 2,000 at least."""
+        """The rows, or as many of them as a time limit allows, 1,000 at least."""
         n_rows, n_columns = rows.X.shape
         held = rows.X.nnz / max(n_rows, 1) if issparse(rows.X) else n_columns
         timely = budget.n_rows(held + n_outputs)
-        fewest = min(POLICY.rows_for_full_learning, n_rows)
+        fewest = min(POLICY.simple_rows, n_rows)
         if timely < fewest:
             least = budget.seconds * fewest / timely
             warn(
@@ -709,7 +709,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             self._request.is_named, self.text_features, self.day_first
         )
         encoder.require_columns(self.numeric_features)
-        enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
+        enough = rows.X.shape[0] >= POLICY.simple_rows
         if rows.y is not None and self._request.learnable():
             y = targets(rows.y)
             if rows.X.shape[0] >= POLICY.fewest_rows:
@@ -792,9 +792,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         K = rows.source.n_outputs
         alphas = given_alphas(self.alpha)
         labels = is_classifier(self)
+        # Sums are of one map of hashed bins, and a linear map would be beside another
+        is_single = rows.way == "summed" and self.metric == "auto"
         space = SearchSpace(
             features,
-            self.metric,
+            "ard" if is_single else self.metric,
             self.kernel,
             None if isinstance(self.n_components, str) else int(self.n_components),
             alphas,
@@ -916,7 +918,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             request.needs_unseen or source.splits is not None,
             not is_classifier(self),
             request.wants("intervals"),
-            n_evaluated(encoder.n_features_in_, rows.n_rows, features.n_features_out),
+            n_evaluated(encoder.n_features_in_, rows.n_rows),
         )
         problem = RidgeProblem(
             alpha,

@@ -115,25 +115,19 @@ def permutation_importance(
     )
 
 
-def n_evaluated(n_columns: int, n_rows: int, n_features: int) -> int:
+def n_evaluated(n_columns: int, n_rows: int) -> int:
     """Number of rows on which a fit measures the importance of `n_columns` columns; 0
     where it would be too few.
     """
     least, most = POLICY.evaluated_rows
     if n_columns * least > POLICY.evaluated_cells[1]:
         return 0
-    return max(min(_n_cells(n_rows, n_features) // n_columns, most), least)
+    return max(min(_n_cells(n_rows) // n_columns, most), least)
 
 
-def _n_cells(n_rows: int, n_features: int) -> int:
-    """How often a column of a row is changed: fewer times in fits of few rows, but
-    for few features.
-    """
-    many = max(
-        POLICY.evaluated_cells_a_row * n_rows,
-        POLICY.evaluated_features // max(n_features, 1),
-    )
-    return int(np.clip(many, *POLICY.evaluated_cells))
+def _n_cells(n_rows: int) -> int:
+    """How often a column of a row is changed: fewer times in fits of few rows."""
+    return int(np.clip(2 * n_rows, *POLICY.evaluated_cells))
 
 
 def importance_of_fit(
@@ -164,8 +158,7 @@ def importance_of_fit(
         Of the fit.
     """
     d = model.encoder_.n_features_in_
-    D = model.features_.n_features_out
-    size = n_evaluated(d, n_rows, D)
+    size = n_evaluated(d, n_rows)
     if not size:
         return None
     rows, scores, name = _evaluated(model, unseen, source, size, seed)
@@ -174,7 +167,7 @@ def importance_of_fit(
         return None
     if timely < rows.n_rows:
         rows, scores, name = _evaluated(model, unseen, source, timely, seed)
-    n_repeats = int(np.clip(_n_cells(n_rows, D) // (rows.n_rows * d), 1, MOST_REPEATS))
+    n_repeats = int(np.clip(_n_cells(n_rows) // (rows.n_rows * d), 1, MOST_REPEATS))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             importance = _measured(model, rows, scores, n_repeats, seed, name)

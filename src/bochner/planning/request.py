@@ -183,7 +183,7 @@ class FitRequest:
             return wanted
         grids = POLICY.final_grids if self.time_limit is None else POLICY.timed_grids
         timely = POLICY.timed_coefficients * self.budget().seconds
-        coefficients = min(n_rows, POLICY.binned_rows) * grids[0] * n_outputs
+        coefficients = min(n_rows, POLICY.screened_rows) * grids[0] * n_outputs
         many = coefficients > min(POLICY.most_coefficients, timely)
         return "fourier" if many else wanted
 

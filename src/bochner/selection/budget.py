@@ -132,9 +132,7 @@ def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
     sums of the normal equations, n D^2, are held to ten seconds, but D stays at 512 or
     more.
     """
-    affordable = max(
-        np.sqrt(gram_work(POLICY.gram_seconds) / n_rows), POLICY.fewest_affordable
-    )
+    affordable = max(np.sqrt(gram_work(POLICY.gram_seconds) / n_rows), POLICY.few_waves)
     if weights is not None:
         n_rows = int(
             weights.sum()

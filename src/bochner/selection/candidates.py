@@ -63,7 +63,7 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     """Reason why bins cannot have a linear map of `n_mixed` numeric columns; None if
     they can.
     """
-    least, most = POLICY.rows_for_full_learning, POLICY.most_raced
+    least, most = POLICY.simple_rows, POLICY.most_raced
     if not least <= problem.n_rows <= most:
         return (
             f"for bins it needs {least:,} to {most:,} rows, and there are "
@@ -74,8 +74,8 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     if n_mixed < 2:
         return "there are fewer than two numeric columns"
     return (
-        f"there are more than {POLICY.most_mixed} numeric columns"
-        if n_mixed > POLICY.most_mixed
+        f"there are more than {POLICY.wide} numeric columns"
+        if n_mixed > POLICY.wide
         else None
     )
 
@@ -86,10 +86,9 @@ def why_no_halves(problem: Problem) -> str | None:
         return EXCLUDED
     if problem.is_large:
         return f"there are more than {POLICY.most_raced:,} rows"
-    least = POLICY.rows_for_full_learning
-    fewest = POLICY.fewest_halved
-    few = problem.n_rows < least or problem.n_columns < fewest
-    return f"it needs {least:,} rows of {fewest} columns or more" if few else None
+    least = POLICY.simple_rows
+    few = problem.n_rows < least or problem.n_columns < 2
+    return f"it needs {least:,} rows of 2 columns or more" if few else None
 
 
 @dataclass(frozen=True)
@@ -252,7 +251,7 @@ def fit_fourier(
     best = start = min(starts, key=loss)
     if problem.has_time:
         best *= 2 ** walk_downhill(
-            lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves
+            lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.farthest_size
         )
     entry = replace(
         tried[best], sizes=[(-float(np.log2(size)), loss(size)) for size in tried]
@@ -326,7 +325,7 @@ def fit_hybrid(
     most = problem.space.n_components or max(
         2,
         min(
-            POLICY.hybrid_features,
+            POLICY.few_waves,
             problem.n_rows // 4,
             stored_within_limit(problem.split.n_rows),
         ),
@@ -340,8 +339,8 @@ def fit_hybrid(
 
     def fit(n_grids: int, rows: Validator, penalties: NDArray) -> CandidateResult:
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
-        steps = POLICY.hybrid_steps
-        trial = rows.iterate(features, penalties, steps, POLICY.near)
+        most = POLICY.traced_iterations
+        trial = rows.iterate(features, penalties, most, POLICY.clear)
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
     smooth = problem.penalties(POLICY.hybrid_alphas)[:, 0]
@@ -577,11 +576,10 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     ):
         return D
     half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
-    trial = validator.solve(half, entry.trial.share * np.array(POLICY.around), None)
+    trial = validator.solve(half, np.array([entry.trial.share]), None)
     before = validator.average(trial.losses)
     after = validator.average(entry.losses)
-    unnoticed = POLICY.unnoticed * validator.standard_error(entry.losses)
-    if (before - after) / 2 < unnoticed:  # errors fall as one over the size
+    if after >= before:
         return max(entry.size, D // 2)
     factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
     most = max(int(np.sqrt(gram_work(POLICY.grown_seconds) / problem.n_rows)), D)

@@ -186,7 +186,7 @@ class Race:
         put first.
         """
         best = min(self.entries, key=self.loss)
-        clear = POLICY.near if self.is_signal(best) else POLICY.certain
+        clear = POLICY.clear if self.is_signal(best) else POLICY.certain
         return [
             one
             for one in self.entries
@@ -226,8 +226,8 @@ class Race:
         """Losses of a candidate with a quarter, half and all of the rows that it was
         fitted to.
 
-        Bins are those of a trial, which tell so sooner. Ridge penalties of the smaller
-        fits are the same for a row, or next to that for dense features.
+        Bins are those of a trial, which tell so sooner; dense features of all rows are
+        those of the comparison. A row has the same ridge penalty in all fits.
         """
         n = entry.trial.n_rows
         size_of_model = entry.size
@@ -236,6 +236,9 @@ class Race:
         validator = self.problem.validator
 
         def losses(size: int) -> NDArray:
+            is_compared = size == n and len(entry.losses) == len(validator.weight_out)
+            if is_compared and not entry.has_bins:
+                return entry.losses
             rows = validator.subsample(size)
             features = concatenate(entry.of_size(size_of_model))
             features.draw(self.problem.n_columns).fit_sample(rows.X, rows.weight)
@@ -243,8 +246,8 @@ class Race:
                 return rows.iterate(
                     features, entry.trial.penalty[np.newaxis], entry.trial.n_iter
                 ).losses
-            around = entry.trial.share * n / rows.n_rows * np.array(POLICY.around)
-            return rows.solve(features, around, self.problem.alphas).losses
+            share = np.array([entry.trial.share * n / rows.n_rows])
+            return rows.solve(features, share, self.problem.alphas).losses
 
         sizes = [max(n // 4, 1), max(n // 2, 1), n]
         losses_by_size = in_threads(losses, sizes)

@@ -474,7 +474,7 @@ def choose_for_few(
         common = {COMMON_UNIT: common_unit_lengths(column_units, spread)}
         ways = (
             common | ways
-            if _are_alike(spread / common[COMMON_UNIT], POLICY.few_alike)
+            if _are_alike(spread / common[COMMON_UNIT], POLICY.alike)
             else ways | common
         )
     kernel = "gaussian" if name == "auto" else name
@@ -623,7 +623,7 @@ def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDA
     best = np.full(f.shape[:2], np.inf)
     for slope in (1.0, 1.5):
         powers = np.exp(slope * f)
-        for _ in range(POLICY.few_doublings):
+        for _ in range(POLICY.doublings):
             losses = np.log(powers.sum(axis=2)) - slope * linear
             lower = losses @ share < best @ share
             best[lower] = losses[lower]

@@ -80,8 +80,8 @@ class Basis:
         self.numeric = np.flatnonzero((high > low) & ~grouped & between)
         sample = (
             X
-            if len(X) <= POLICY.ranked_rows
-            else X[rng.choice(len(X), POLICY.ranked_rows, replace=False)]
+            if len(X) <= POLICY.compared_rows
+            else X[rng.choice(len(X), POLICY.compared_rows, replace=False)]
         )
         self.ranks = [_rank_function(sample[:, j]) for j in self.numeric]
         # Shares of the range first: in any unit of a column its squares are then within
@@ -401,10 +401,10 @@ class MinibatchSampler:
         that a sample tells.
         """
         D = self._distances
-        if len(D) < POLICY.rows_for_threshold:
+        if len(D) < POLICY.screened_rows:
             return np.argpartition(D, space)[:space]
-        sample = D[self.rng.integers(len(D), size=POLICY.sampled_distances)]
-        share = 1.5 * space / len(D) + 8 / POLICY.sampled_distances
+        sample = D[self.rng.integers(len(D), size=POLICY.compared_rows)]
+        share = 1.5 * space / len(D) + 8 / POLICY.compared_rows
         near = np.flatnonzero(np.quantile(sample, min(share, 1.0)) >= D)
         if len(near) <= space:
             return np.argpartition(D, space)[:space]
@@ -501,8 +501,9 @@ class EarlyStopping:
 
 
 class Adam:
-    """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over
-    those of the second half.
+    """Steps of Adam (Kingma and Ba, 2015) of entries that are no farther from zero
+    than `farthest`, a number for each or all. The result is the mean over those of the
+    second half.
     """
 
     def __init__(
@@ -510,14 +511,12 @@ class Adam:
         x: NDArray,
         rate: float = POLICY.rate,
         floor: float = 0.0,
-        low: Any = None,
-        high: Any = None,
+        farthest: Any = POLICY.farthest_log,
     ) -> None:
         self.x = x
         self.rate = rate
         self.floor = floor
-        self.low = low
-        self.high = high
+        self.farthest = farthest
         self.m = np.zeros_like(x)
         self.v = np.zeros_like(x)
         self.total = np.zeros_like(x)
@@ -538,8 +537,7 @@ class Adam:
         self.x -= (
             self.rate * min(remaining, 1.0) * self.m / (1 - fast**self.done) / scale
         )
-        if self.low is not None:
-            np.clip(self.x, self.low, self.high, out=self.x)
+        np.clip(self.x, -self.farthest, self.farthest, out=self.x)
         if remaining <= 1:
             self.summed += 1
             self.total += self.x
@@ -550,15 +548,10 @@ class Adam:
         return self.total / max(self.summed, 1)
 
 
-def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
-    """Steps of Adam for x, by pairs of a number of consecutive entries and the lowest
-    and highest value of these entries.
-    """
-    low, high = (
-        np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds])
-        for k in (0, 1)
-    )
-    return Adam(x, low=low, high=high)
+def _farthest(n_scales: int, n_noises: int) -> NDArray:
+    """Bounds of logarithms: of scales and sizes, and then of ridge penalties."""
+    bounds = [POLICY.farthest_log, POLICY.farthest_noise]
+    return np.repeat(bounds, [n_scales, n_noises])
 
 
 def learn_scales(
@@ -586,10 +579,8 @@ def learn_scales(
     G = int(column_groups.max()) + 1
     Q = len(kinds)
     x = np.zeros(G + 2 * Q)
-    x[column_groups], x[G + Q :] = start, POLICY.first_noise
-    adam = _adam(
-        x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises)
-    )
+    x[column_groups], x[G + Q :] = start, np.log(POLICY.first_alpha)
+    adam = Adam(x, farthest=_farthest(G + Q, Q))
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         q = step % Q
@@ -633,9 +624,9 @@ def learn_map(
     q = n_mixed
     Q = len(kinds)
     ones = np.ones(blocks.rows.shape[1])
-    entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
-    start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
-    free = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
+    entries = Adam(np.eye(q).ravel(), floor=POLICY.map_floor)
+    start = np.concatenate([sizes, np.full(Q, np.log(POLICY.first_alpha))])
+    free = Adam(start, farthest=_farthest(Q, Q))
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         k = step % Q
@@ -709,13 +700,13 @@ def schedule(n_rows: int, alone: bool = False) -> Schedule:
     """
     if n_rows > POLICY.most_raced:
         return Schedule(120, 512, ("wide", "near"))
-    if n_rows >= POLICY.rows_for_shorter_learning:
+    if n_rows >= POLICY.raced_rows:
         return Schedule(300, 512, ("wide", "near"))
-    if n_rows < POLICY.rows_for_full_learning:
+    if n_rows < POLICY.simple_rows:
         return Schedule(225, 256, window=POLICY.window // 2)
     usual = Schedule(450, 512, early_block=POLICY.early_block)
     if alone:
-        return replace(usual, steps=2 * usual.steps, window=POLICY.longer_window)
+        return replace(usual, steps=2 * usual.steps, window=2 * usual.window)
     return usual
 
 
@@ -730,7 +721,7 @@ def learning_sample(source: ArraySource, seed: int) -> LearningRows:
     With two columns of the basis for each column they make at most 30 million numbers.
     """
     width = 2 * source.X.shape[1]
-    most = max(min(POLICY.learned_rows, POLICY.learned_entries // max(width, 1)), 1000)
+    most = max(min(POLICY.raced_rows, POLICY.learned_entries // max(width, 1)), 1000)
     rows = source.sample(most, np.random.default_rng(seed)).distinct()
     X, y, weight = rows.whole()
     mean, deviation = standardise(y, weight)

@@ -24,35 +24,29 @@ class Policy:
     n_folds: int = 5
     # Of them, on which a fit measures the importance of columns
     evaluated_rows: Range = (50, 500)
-    evaluated_cells: Range = (2_000, 8_000)  # changes of a column of a row for that
-    # Such changes for each row of the fit, within the range above
-    evaluated_cells_a_row: int = 2
-    evaluated_features: int = 2_000_000  # of changed rows, that take hardly any time
+    # Changes of a column of a row for that, two for each row of the fit
+    evaluated_cells: Range = (2_000, 8_000)
     # Up to which all rows are held out in turn: few would be left to validate
     folded_rows: int = 5_000
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
-    # Of the standard error of a loss, that is given up for fewer features
-    unnoticed: float = 0.01
     growth: int = 4  # ratio of the grids of a larger fit to those of a trial
     # Standard errors of a paired gain, from which it is no chance: the usual kind of
     # candidate, and the mean of the targets, are left for such a gain alone
     certain: float = 2.0
-    clear: float = 0.5  # standard errors of a paired gain, from which it counts
-    # Standard errors behind the best, from which a preferred candidate is not enlarged
+    # Standard errors of a paired gain, from which it counts: candidates within them are
+    # near each other
+    clear: float = 1.0
+    # Standard errors behind the best, from which a candidate or a loss is given up
     hopeless: float = 3.0
-    # Of the logistic link, of which the best is taken
-    slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
+    doublings: int = 5  # slopes 1, 2, ..., 16 of the logistic link: the best is taken
     # Outputs, beyond which random combinations of them are validated
     mixed_outputs: int = 16
     mixtures: int = 4  # such combinations
     # Up to which candidates that are near are compared on a further fold of the rows
     refolded_rows: int = 10_000
-    # Up to which simple candidates are preferred, and classes have the squared loss
+    # Up to which simple candidates are preferred, and classes have the squared loss;
+    # from which metrics are learned in full, and random halves of columns are tried
     simple_rows: int = 1_000
-    near: float = 1.0  # standard errors, within which candidates are near
-    # Combinations of many outputs, by which ridge penalties of given features are
-    # validated: their order matters more than their size
-    traced_outputs: int = 2
 
     # Rows that are read from files.
     # Up to which all are read into memory, and fitted there
@@ -63,20 +57,17 @@ class Policy:
     hashed_columns: int = 12_800  # of bins in buckets, whose Gram matrix takes 1.3 GB
 
     # Which way a fit goes, by its rows and columns.
-    # Fewer have shorter learning, and no random halves
-    rows_for_full_learning: int = 2_000
-    # From which metrics are learned on near rows alone
-    rows_for_shorter_learning: int = 100_000
     # Rows, beyond which candidates are compared on some of them
     most_raced: int = 200_000
-    raced_rows: int = 100_000  # on which candidates are compared there
-    most_mixed: int = 128  # numeric columns of such a map
-    # Columns, beyond which a common unit may have a meaning of its own, as of pixels
-    wide: int = 100
+    # On which candidates are compared there, and metrics are learned; from which on
+    # these are learned on near rows alone
+    raced_rows: int = 100_000
+    # Columns, beyond which a common unit may have a meaning of its own, as of pixels,
+    # and bins have no linear map
+    wide: int = 128
     # Of the columns, that must count in their common unit for it to be tried beside
-    # learned ones
-    alike: float = 0.3
-    fewest_halved: int = 4  # columns of which random halves are taken
+    # learned ones, and to be preferred for few rows
+    alike: float = 0.2
 
     # A time limit.
     # Seconds, below which one metric is learned of enough rows for full learning
@@ -110,12 +101,9 @@ class Policy:
 
     # The learning of a metric.
     most_learned_columns: int = 4_096  # encoded ones
-    learned_rows: int = 100_000  # more showed the same metric
     learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
     fewest_steps: int = 8  # of the learning, however little time is left
-    look_steps: int = 90  # on another fold, and before a linear model of sparse rows
     window: int = 48  # blocks, whose losses tell whether the learning goes on
-    longer_window: int = 108  # such blocks, for bins alone
     falling: float = 0.02  # by what share they must fall from one window to the next
     # Of a linear map, which begins at a metric that is learned already
     map_steps: int = 300
@@ -126,36 +114,29 @@ class Policy:
     wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
     rate: float = 0.15  # of Adam, on logarithms of scales
     betas: tuple[float, float] = (0.9, 0.97)  # fast ones, for hundreds of steps
-    map_rate: float = 0.3  # times the rate, for entries of a linear map
     # Of the root mean square, under every entry's own: zeros are not blown up
     map_floor: float = 0.3
-    # Bounds: a column of the least scale is as good as switched off
-    log_scales: tuple[float, float] = (-9.0, 6.0)
-    # Bounds of the size that each kind of blocks has of its own
-    log_sizes: tuple[float, float] = (-9.0, 9.0)
-    # Bounds of a block's ridge penalty
-    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))
-    # The ridge penalty of a block to begin with
-    first_noise: float = float(np.log(0.1))
-    # That tell below which distance the nearest rows are
-    sampled_distances: int = 8_000
-    # From which they are asked: a partition of all costs more
-    rows_for_threshold: int = 50_000
+    # Of logarithms of scales and sizes: a column of the least scale is as good as
+    # switched off
+    farthest_log: float = 9.0
+    farthest_noise: float = float(np.log(1e3))  # of those of ridge penalties of blocks
     # Of rows whose distances NumPy takes: to compile a loop takes longer
     uncompiled_entries: int = 1 << 16
     n_knots: int = 256  # of a column's rank function
-    ranked_rows: int = 20_000  # from which it is taken
     principal: int = 50  # components that have scales of their own
     smallest_variance: float = 1e-9  # of a component, over that of the first
 
     # Conjugate gradients and ridge penalties on rows that are held out.
-    patience: int = 3  # iterations without a worthwhile gain
+    patience: int = 3  # iterations, or steps of another loss, without a worthwhile gain
     worthwhile: float = 1e-3  # of the loss
     # Of bins, which are regularised by stopping: the best of them is taken
     traced_iterations: int = 24
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
-    # Times the kernel's variance and what a distinct row weighs
-    bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)
+    # Ridge penalties of bins, as far as for no noise, times the kernel's variance and
+    # what a distinct row weighs
+    bin_alphas: Numbers = (1e-4, 0.01, 0.1, 1.0, 10.0)
+    # That of bins in a trial, and of a block at the first step of a metric
+    first_alpha: float = 0.1
     # Columns of sparse rows, beyond which a linear model alone is fitted
     most_sparse_columns: int = 1_000
     # Ridge penalties that are tried for it, times what a distinct row weighs
@@ -163,11 +144,13 @@ class Policy:
     smallest_share: float = 1e-8  # that is tried too, where many rows tell small errors
     # Of the trace of the Gram matrix
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
-    compared_rows: int = 1 << 14  # on which ridge penalties are compared
-    # Factors that are tried for a map side by side with others
-    weight_steps: Numbers = (0.1, 10.0)
+    # On which ridge penalties are compared; that tell quantiles of a column and of
+    # distances
+    compared_rows: int = 1 << 14
     # Iterations of given penalties for bins, which end early where the loss stalls
     longest_trace: int = 48
+    # Factors that are tried for a map side by side with others
+    weight_steps: Numbers = (0.1, 10.0)
     newton_steps: int = 8  # of another loss than the squared one, at the most
     resumed_steps: int = 2  # on all rows, after those without the rows held out
     # Over rows that are not in memory, for another loss than the squared one
@@ -179,12 +162,11 @@ class Policy:
     newton_iterations: int = 4
     # Sweeps over the grids of another loss than the squared one, at the most
     most_sweeps: int = 16
-    # Of sweeps, as `first_penalty`
+    # Steps of `penalty_step` from what a distinct row weighs, of the first such sweeps
     first_sweep_penalty: int = -2
     searched_grids: int = 128  # by which the ridge penalty of sweeps is found
     # Entries of bins for all outputs, beyond which sweeps try one penalty
     most_searched: int = 1 << 28
-    newton_patience: int = 2  # steps without a worthwhile gain
     # Rows times classes times grids, up to which losses are compared by default
     most_compared: float = 2e8
     dense_work: float = 0.03  # of a dense feature over that of a grid
@@ -192,10 +174,8 @@ class Policy:
     penalty_step: float = 10**0.5
     # Of these for dense features and a row, whose scores have a deviation of 2 with it
     least_unit: float = 0.3
-    first_penalty: int = 1  # such steps from what a distinct row weighs
     farthest_penalty: int = 6  # steps
-    # Lengthscales of the bins of single columns, in mean distances
-    additive_scales: Numbers = (0.25, 0.0625, 1.0)
+    additive_scale: float = 0.25  # of bins of single columns, in mean distances
     additive_weight: float = 64.0  # of their kernel
     # Encoded columns of a linear model, and that have bins of their own for the
     # logistic loss
@@ -210,22 +190,17 @@ class Policy:
     final_grids: Range = (50, 800)  # of the model, however many rows there are
     # Of bins of all outputs, beyond which there are no bins but on request
     most_coefficients: float = 1e8
-    binned_rows: int = 50_000  # beyond which more rows hardly have more bins
     # Outputs beyond the first, with which there are half as many grids as without
     outputs_for_half: int = 4
-    # Ridge penalties of bins at the size that was found, as far as for no noise, times
-    # what a distinct row weighs
-    fine_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0)
-    trial_alphas: Numbers = (0.1,)  # times what a distinct row weighs
     trial_steps: int = 8  # iterations of a trial
-    farthest_size: float = 20.0  # powers of 2
-    size_step: float = 0.5  # the last one of the search of few rows, in powers of 2
+    farthest_size: float = 20.0  # powers of 2 of a metric or a lengthscale
 
     # Fourier features.
-    screened_rows: int = 50_000  # on which they are compared
-    trial_features: int = 256  # of a trial; an eighth of the final ones at most
-    octaves: float = 4.0  # how far a lengthscale is looked for
-    around: Numbers = (0.3, 1.0, 3.0)  # times a share that was the best
+    # On which they are compared, and beyond which more rows hardly have more bins
+    screened_rows: int = 50_000
+    # Of a trial, an eighth of the final ones at most; beside bins, a quarter of the
+    # rows at most; of the model of the size of errors; and of a fit of very many rows
+    few_waves: int = 512
     # However much they pay: the Gram matrix takes half a gigabyte
     most_features: int = 8_192
     rows_a_feature: int = 4  # from which on more features are tried
@@ -234,7 +209,6 @@ class Policy:
     limited_share: float = 0.4
     # Of the limit, that libraries and compiled code take before
     loaded_bytes: int = 150_000_000
-    scale_features: int = 512  # of the model of the size of errors
     # Errors to learn its metric from: fewer show one where the noise is constant
     fewest_scale_rows: int = 600
     # Memory of a bin of a row, with what solvers and candidates make of it
@@ -242,9 +216,7 @@ class Policy:
     # Shares of the loss: twice the features are taken where they lower it below the
     # first one, four times where below the second one
     pays: tuple[float, float] = (0.97, 0.90)
-    hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
     stored_features: int = 1 << 30  # of all rows, a byte each
-    hybrid_steps: int = 20  # iterations of a trial of both together
     # Ridge penalties of the Fourier features beside bins, and in the same order of
     # these, that are tried in pairs
     hybrid_alphas: Numbers = (0.1, 0.01, 0.001, 0.1, 1.0)
@@ -284,13 +256,9 @@ class Policy:
     few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))
     # Centre of the prior weights of those penalties, and a factor as deviation
     few_share: tuple[float, float] = (0.1, 30.0)
-    # Of the columns, that must count in their common unit for it to be preferred
-    few_alike: float = 0.2
-    few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these
 
     # Sizes that are not learned.
     n_components: Range = (128, 2_048)  # Fourier features
-    fewest_affordable: int = 512  # features, however many rows there are
     gram_seconds: float = 10.0  # of all rows
     n_grids: Range = (50, 200)  # of bins
     usual_entries: int = 100_000_000  # bins

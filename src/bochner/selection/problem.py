@@ -168,12 +168,12 @@ class Problem:
         """Whether there are enough rows for metrics that tell more than one
         lengthscale or few grids can.
         """
-        return self.n_rows >= POLICY.rows_for_full_learning
+        return self.n_rows >= POLICY.simple_rows
 
     @property
     def has_sparse_linear(self) -> bool:
         """Whether a linear model of the columns as they are is tried: for sparse rows
-        of more than 100 columns, unless another map, metric or size was requested.
+        of more than 128 columns, unless another map, metric or size was requested.
         """
         asked = self.space.features, self.space.metric, self.space.n_components
         usual = asked == ("auto", "auto", None) and self.space.kernel == "auto"
@@ -280,7 +280,7 @@ def prepare(
         # Rows of many columns take longer to be numbered
         n_single = np.count_nonzero(np.bincount(column_groups) == 1)
         of_a_row = POLICY.trial_grids[0] * (1 + n_single / BINNED_COLUMNS)
-        most = max(entries / of_a_row, POLICY.rows_for_full_learning)
+        most = max(entries / of_a_row, POLICY.simple_rows)
     rows = split(source, space.fewest_rows, seed, most)
     if rows is None:
         return None

@@ -352,7 +352,7 @@ class Validator:
         f = (F + self.mean[:, np.newaxis]) * self.targets.T
         each = [
             np.logaddexp(0, -slope * f).sum(axis=0)
-            for slope in np.array(POLICY.slopes, np.float32)
+            for slope in np.ldexp(np.float32(1), range(POLICY.doublings))
         ]
         return each[int(np.argmin([self.average(losses) for losses in each]))]
 
@@ -720,7 +720,7 @@ class HeldOut:
         array of shape (A,)
         """
         K = self.ridge.design.source.n_outputs
-        most = POLICY.traced_outputs
+        most = POLICY.mixtures
         mix = mixture(K, most) * np.sqrt(K / most) if most < K else None
         weights = [rows.weight.sum() for rows in self._rows]
         curves = []

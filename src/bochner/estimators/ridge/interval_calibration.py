@@ -66,7 +66,7 @@ def scale_map(
         space = SearchSpace(
             "fourier",
             "ard",
-            n_components=POLICY.scale_features,
+            n_components=POLICY.few_waves,
             fewest_rows=POLICY.fewest_scale_rows,
         )
         stages = budget.divided("learning", "trials", "solution")
@@ -77,7 +77,7 @@ def scale_map(
         features = choose(problem).model.features
     else:
         kernel = choose_kernel(rows, "gaussian", None, None, seed, budget=budget)
-        features = FourierFeatures(kernel, POLICY.scale_features, random_state=seed)
+        features = FourierFeatures(kernel, POLICY.few_waves, random_state=seed)
     features.draw(d)
     sample = rows.sample(features.sample_rows, np.random.default_rng(seed))
     X, _, weight = sample.whole()
