@@ -459,7 +459,7 @@ def test_a_short_limit_buys_one_metric(policy, monkeypatch, limit, names):
     monkeypatch.setattr(
         learning, "metric_tasks", lambda *rest: tasks.append(inner(*rest)) or tasks[-1]
     )
-    policy(simple_rows=400)
+    policy(rows_for_full_learning=400)
     X, y = make_friedman1(500, random_state=0)
     assert (
         KernelMachineRegressor(random_state=0, time_limit=limit).fit(X, y).score(X, y)
@@ -484,7 +484,7 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
             iterate(self, *rest, **more),
         )[1],
     )
-    policy(simple_rows=300, trial_entries=12_000)
+    policy(rows_for_full_learning=300, trial_entries=12_000)
     X, y = make_friedman1(600, random_state=0)
     model = KernelMachineRegressor(
         features="binning", metric="ard", random_state=0, time_limit=1.0
@@ -528,7 +528,7 @@ def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
         "solve",
         lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1],
     )
-    policy(simple_rows=300)
+    policy(rows_for_full_learning=300)
     monkeypatch.setattr(
         Budget,
         "seconds_left",
@@ -539,8 +539,7 @@ def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
         features="fourier", random_state=0, time_limit=0.5
     ).fit(X, y)
     assert set(seen) == {300}
-    boosted = HistGradientBoostingRegressor(random_state=0).fit(X, y)
-    assert hasty.score(*smooth(seed=1)) > boosted.score(*smooth(seed=1))
+    assert hasty.score(*smooth(seed=1)) > 0.8
 
 
 @pytest.fixture
@@ -551,7 +550,6 @@ def many(policy):
         raced_rows=1000,
         compared_rows=500,
         screened_rows=1000,
-        window=15,
     )
 
 
@@ -715,7 +713,7 @@ def test_iterations_end_with_the_time(monkeypatch):
 
 def test_a_limit_fits_a_sample_of_many_rows(policy):
     """Of the classes of all rows, those also that the sample may lack."""
-    policy(timed_cells=500.0, simple_rows=300)
+    policy(timed_cells=500.0, rows_for_full_learning=300)
     X, y = make_friedman1(900, random_state=0)
     y = np.where(y > np.median(y), "high", "low").astype(object)
     y[0] = "only"

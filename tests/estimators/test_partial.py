@@ -232,14 +232,12 @@ def test_hashed_bins():
     assert model.solver_ == "direct"
 
 
-@pytest.mark.parametrize("n", [900, 1500])
-def test_learned_bins_are_hashed(n, monkeypatch):
-    """Without a linear map, whose bins would be beside others."""
+def test_learned_bins_are_hashed(monkeypatch):
     monkeypatch.setattr("bochner.estimators.machine.HASHED_COLUMNS", 640)
     X, y, _ = rows()
     model = in_parts(
         KernelMachineRegressor(features="binning", random_state=0).prepare(
-            X[:n], y[:n]
+            X[:1500], y[:1500]
         ),
         X,
         y,
@@ -254,6 +252,15 @@ def test_learned_bins_are_hashed(n, monkeypatch):
         > expected - 0.02
         > 0.9
     )
+
+
+def test_learned_bins_of_sums_have_no_linear_map():
+    """Whose bins would be beside others, where sums are of one map."""
+    X, y, _ = rows(2500)
+    model = KernelMachineRegressor(features="binning", random_state=0)
+    model.prepare(X, y).partial_fit(X, y)
+    assert not model.metric_.linear_.size
+    assert model.score(X, y) > 0.9
 
 
 @pytest.mark.slow

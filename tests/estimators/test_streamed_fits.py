@@ -184,7 +184,6 @@ def test_candidates_are_compared_on_a_sample(kind, target, data, policy, tmp_pat
         most_raced=2500,
         raced_rows=800,
         compared_rows=500,
-        window=15,
     )
     X, y = data
     if target == "steps":

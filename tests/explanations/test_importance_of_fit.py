@@ -190,7 +190,7 @@ def test_it_changes_nothing_else(monkeypatch):
         )
         for kind, own in options
     ]
-    monkeypatch.setattr(machine, "n_evaluated", lambda d, n, D: 0)
+    monkeypatch.setattr(machine, "n_evaluated", lambda d, n: 0)
     monkeypatch.setattr(interpretation, "importance_of_fit", lambda *arguments: None)
     for one, (kind, own) in zip(fits, options, strict=True):
         other = kind(**{"random_state": 0, **own}).fit(

@@ -58,7 +58,9 @@ class TestLosses:
         scores, weight = rng.standard_normal((4, 30, K)), rng.random(30)
         truth = rng.dirichlet(np.ones(K), 30)
         f = np.clip(scores, -2, 2)
-        slopes = [first * 2**k for first in (1, 1.5) for k in range(POLICY.doublings)]
+        slopes = [
+            first * 2**k for first in (1, 1.5) for k in range(POLICY.few_doublings)
+        ]
         each = np.array(
             [-(truth * log_softmax(slope * f, axis=2)).sum(axis=2) for slope in slopes]
         )

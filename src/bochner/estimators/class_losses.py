@@ -49,7 +49,7 @@ from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
-from bochner.kernels import Additive, Laplacian
+from bochner.kernels import Additive, Kernel, Laplacian
 from bochner.selection.budget import may_compare_losses
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
@@ -676,10 +676,17 @@ def additive_part(
     for group in groups:
         if len(set(metric.source_[varying_columns[group]])) > 1:
             factors[varying_columns[group]] *= APART
-    kernel = Additive(
-        Laplacian(POLICY.additive_scale), [group.tolist() for group in groups]
+    grids = _sizes(design.features)[0]
+    lists = [group.tolist() for group in groups]
+    scales = (
+        POLICY.additive_scales[: max(grids // len(groups), 1)]
+        if grids
+        else POLICY.additive_scales
     )
-    n_grids = len(groups)
+    kernel: Kernel = Additive(Laplacian(scales[0]), lists)
+    for scale in scales[1:]:
+        kernel = kernel + Additive(Laplacian(scale), lists)
+    n_grids = len(groups) * len(scales)
     bins = BinningFeatures(kernel * (1 / n_grids), n_grids, random_state=seed)
     return MetricFeatures(metric.rescaled(factors), bins).draw(X.shape[1])
 

@@ -323,7 +323,7 @@ class LossProblem:
         return best
 
     def is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
-        """Whether the loss of the rows held out is less by a standard error."""
+        """Whether the loss of the rows held out is less by half a standard error."""
         first = self.predictions(one.fitted).distinct()
         second = self.predictions(two.fitted).distinct()
         losses = [

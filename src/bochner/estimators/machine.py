@@ -415,11 +415,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _timely(
         self, rows: TrainingRows, n_outputs: int, budget: Budget
     ) -> TrainingRows:
-        """The rows, or as many of them as a time limit allows, 1,000 at least."""
+        """The rows, or as many of them as a time limit allows, 2,000 at least."""
         n_rows, n_columns = rows.X.shape
         held = rows.X.nnz / max(n_rows, 1) if issparse(rows.X) else n_columns
         timely = budget.n_rows(held + n_outputs)
-        fewest = min(POLICY.simple_rows, n_rows)
+        fewest = min(POLICY.rows_for_full_learning, n_rows)
         if timely < fewest:
             least = budget.seconds * fewest / timely
             warn(
@@ -709,7 +709,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             self._request.is_named, self.text_features, self.day_first
         )
         encoder.require_columns(self.numeric_features)
-        enough = rows.X.shape[0] >= POLICY.simple_rows
+        enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         if rows.y is not None and self._request.learnable():
             y = targets(rows.y)
             if rows.X.shape[0] >= POLICY.fewest_rows:

@@ -96,7 +96,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         top (see `bochner.selection.learn_metric`). "auto" has the lowest loss on
         validation rows, which are set aside before anything is learned (about a fifth
         of the rows, or 10,000). With fewer than 250 distinct rows, or more than 4,096
-        columns, "auto" is "isotropic". For bins the linear map is learned from 1,000 to
+        columns, "auto" is "isotropic". For bins the linear map is learned from 2,000 to
         200,000 dense rows with two or more numeric columns; otherwise "full" falls back
         to "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
@@ -149,7 +149,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         If positive, show progress on a terminal.
     numeric_features : sequence of int or str, "all" or None, default=None
         Columns, by number or name, whose integers are quantities; "all" for all
-        columns. In others of 3 to 32 different integers a fit of 1,000 rows or more
+        columns. In others of 3 to 32 different integers a fit of 2,000 rows or more
         takes these for codes of categories where the mean targets of the integers
         follow neither their order nor a cubic. `report_` and ``print(model.encoder_)``
         name such columns.

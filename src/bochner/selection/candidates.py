@@ -63,7 +63,7 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     """Reason why bins cannot have a linear map of `n_mixed` numeric columns; None if
     they can.
     """
-    least, most = POLICY.simple_rows, POLICY.most_raced
+    least, most = POLICY.rows_for_full_learning, POLICY.most_raced
     if not least <= problem.n_rows <= most:
         return (
             f"for bins it needs {least:,} to {most:,} rows, and there are "
@@ -86,9 +86,10 @@ def why_no_halves(problem: Problem) -> str | None:
         return EXCLUDED
     if problem.is_large:
         return f"there are more than {POLICY.most_raced:,} rows"
-    least = POLICY.simple_rows
-    few = problem.n_rows < least or problem.n_columns < 2
-    return f"it needs {least:,} rows of 2 columns or more" if few else None
+    least = POLICY.rows_for_full_learning
+    fewest = POLICY.fewest_halved
+    few = problem.n_rows < least or problem.n_columns < fewest
+    return f"it needs {least:,} rows of {fewest} columns or more" if few else None
 
 
 @dataclass(frozen=True)
@@ -325,7 +326,7 @@ def fit_hybrid(
     most = problem.space.n_components or max(
         2,
         min(
-            POLICY.few_waves,
+            POLICY.hybrid_features,
             problem.n_rows // 4,
             stored_within_limit(problem.split.n_rows),
         ),
@@ -339,8 +340,8 @@ def fit_hybrid(
 
     def fit(n_grids: int, rows: Validator, penalties: NDArray) -> CandidateResult:
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
-        most = POLICY.traced_iterations
-        trial = rows.iterate(features, penalties, most, POLICY.clear)
+        steps = POLICY.hybrid_steps
+        trial = rows.iterate(features, penalties, steps, POLICY.near)
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
     smooth = problem.penalties(POLICY.hybrid_alphas)[:, 0]

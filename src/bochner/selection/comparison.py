@@ -186,7 +186,7 @@ class Race:
         put first.
         """
         best = min(self.entries, key=self.loss)
-        clear = POLICY.clear if self.is_signal(best) else POLICY.certain
+        clear = POLICY.near if self.is_signal(best) else POLICY.certain
         return [
             one
             for one in self.entries

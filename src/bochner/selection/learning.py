@@ -100,7 +100,7 @@ def metric_tasks(
         for name in binned
     }
     # Of many rows blocks of near ones alone may lead Fourier features astray
-    rows = POLICY.simple_rows if problem.is_large else problem.n_rows
+    rows = POLICY.rows_for_full_learning if problem.is_large else problem.n_rows
     plan = limited(schedule(rows), stage, n_tasks)
     return tasks | {
         name: _fourier_task(problem, sample, plan, common_unit) for name in dense

@@ -623,7 +623,7 @@ def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDA
     best = np.full(f.shape[:2], np.inf)
     for slope in (1.0, 1.5):
         powers = np.exp(slope * f)
-        for _ in range(POLICY.doublings):
+        for _ in range(POLICY.few_doublings):
             losses = np.log(powers.sum(axis=2)) - slope * linear
             lower = losses @ share < best @ share
             best[lower] = losses[lower]

@@ -501,9 +501,8 @@ class EarlyStopping:
 
 
 class Adam:
-    """Steps of Adam (Kingma and Ba, 2015) of entries that are no farther from zero
-    than `farthest`, a number for each or all. The result is the mean over those of the
-    second half.
+    """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over
+    those of the second half.
     """
 
     def __init__(
@@ -511,12 +510,14 @@ class Adam:
         x: NDArray,
         rate: float = POLICY.rate,
         floor: float = 0.0,
-        farthest: Any = POLICY.farthest_log,
+        low: Any = None,
+        high: Any = None,
     ) -> None:
         self.x = x
         self.rate = rate
         self.floor = floor
-        self.farthest = farthest
+        self.low = low
+        self.high = high
         self.m = np.zeros_like(x)
         self.v = np.zeros_like(x)
         self.total = np.zeros_like(x)
@@ -537,7 +538,8 @@ class Adam:
         self.x -= (
             self.rate * min(remaining, 1.0) * self.m / (1 - fast**self.done) / scale
         )
-        np.clip(self.x, -self.farthest, self.farthest, out=self.x)
+        if self.low is not None:
+            np.clip(self.x, self.low, self.high, out=self.x)
         if remaining <= 1:
             self.summed += 1
             self.total += self.x
@@ -548,10 +550,15 @@ class Adam:
         return self.total / max(self.summed, 1)
 
 
-def _farthest(n_scales: int, n_noises: int) -> NDArray:
-    """Bounds of logarithms: of scales and sizes, and then of ridge penalties."""
-    bounds = [POLICY.farthest_log, POLICY.farthest_noise]
-    return np.repeat(bounds, [n_scales, n_noises])
+def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
+    """Steps of Adam for x, by pairs of a number of consecutive entries and the lowest
+    and highest value of these entries.
+    """
+    low, high = (
+        np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds])
+        for k in (0, 1)
+    )
+    return Adam(x, low=low, high=high)
 
 
 def learn_scales(
@@ -580,7 +587,9 @@ def learn_scales(
     Q = len(kinds)
     x = np.zeros(G + 2 * Q)
     x[column_groups], x[G + Q :] = start, np.log(POLICY.first_alpha)
-    adam = Adam(x, farthest=_farthest(G + Q, Q))
+    adam = _adam(
+        x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises)
+    )
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         q = step % Q
@@ -624,9 +633,9 @@ def learn_map(
     q = n_mixed
     Q = len(kinds)
     ones = np.ones(blocks.rows.shape[1])
-    entries = Adam(np.eye(q).ravel(), floor=POLICY.map_floor)
+    entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
     start = np.concatenate([sizes, np.full(Q, np.log(POLICY.first_alpha))])
-    free = Adam(start, farthest=_farthest(Q, Q))
+    free = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         k = step % Q
@@ -702,11 +711,11 @@ def schedule(n_rows: int, alone: bool = False) -> Schedule:
         return Schedule(120, 512, ("wide", "near"))
     if n_rows >= POLICY.raced_rows:
         return Schedule(300, 512, ("wide", "near"))
-    if n_rows < POLICY.simple_rows:
+    if n_rows < POLICY.rows_for_full_learning:
         return Schedule(225, 256, window=POLICY.window // 2)
     usual = Schedule(450, 512, early_block=POLICY.early_block)
     if alone:
-        return replace(usual, steps=2 * usual.steps, window=2 * usual.window)
+        return replace(usual, steps=2 * usual.steps, window=POLICY.longer_window)
     return usual
 
 

@@ -33,20 +33,19 @@ class Policy:
     # Standard errors of a paired gain, from which it is no chance: the usual kind of
     # candidate, and the mean of the targets, are left for such a gain alone
     certain: float = 2.0
-    # Standard errors of a paired gain, from which it counts: candidates within them are
-    # near each other
-    clear: float = 1.0
-    # Standard errors behind the best, from which a candidate or a loss is given up
+    clear: float = 0.5  # standard errors of a paired gain, from which it counts
+    # Standard errors behind the best, from which a preferred candidate is not enlarged
     hopeless: float = 3.0
-    doublings: int = 5  # slopes 1, 2, ..., 16 of the logistic link: the best is taken
+    # Of the logistic link, of which the best is taken
+    slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
     # Outputs, beyond which random combinations of them are validated
     mixed_outputs: int = 16
     mixtures: int = 4  # such combinations
     # Up to which candidates that are near are compared on a further fold of the rows
     refolded_rows: int = 10_000
-    # Up to which simple candidates are preferred, and classes have the squared loss;
-    # from which metrics are learned in full, and random halves of columns are tried
+    # Up to which simple candidates are preferred, and classes have the squared loss
     simple_rows: int = 1_000
+    near: float = 1.0  # standard errors, within which candidates are near
 
     # Rows that are read from files.
     # Up to which all are read into memory, and fitted there
@@ -57,6 +56,8 @@ class Policy:
     hashed_columns: int = 12_800  # of bins in buckets, whose Gram matrix takes 1.3 GB
 
     # Which way a fit goes, by its rows and columns.
+    # Fewer have shorter learning, and no random halves
+    rows_for_full_learning: int = 2_000
     # Rows, beyond which candidates are compared on some of them
     most_raced: int = 200_000
     # On which candidates are compared there, and metrics are learned; from which on
@@ -68,6 +69,7 @@ class Policy:
     # Of the columns, that must count in their common unit for it to be tried beside
     # learned ones, and to be preferred for few rows
     alike: float = 0.2
+    fewest_halved: int = 4  # columns of which random halves are taken
 
     # A time limit.
     # Seconds, below which one metric is learned of enough rows for full learning
@@ -104,6 +106,7 @@ class Policy:
     learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
     fewest_steps: int = 8  # of the learning, however little time is left
     window: int = 48  # blocks, whose losses tell whether the learning goes on
+    longer_window: int = 108  # such blocks, for bins alone
     falling: float = 0.02  # by what share they must fall from one window to the next
     # Of a linear map, which begins at a metric that is learned already
     map_steps: int = 300
@@ -114,12 +117,15 @@ class Policy:
     wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
     rate: float = 0.15  # of Adam, on logarithms of scales
     betas: tuple[float, float] = (0.9, 0.97)  # fast ones, for hundreds of steps
+    map_rate: float = 0.3  # times the rate, for entries of a linear map
     # Of the root mean square, under every entry's own: zeros are not blown up
     map_floor: float = 0.3
-    # Of logarithms of scales and sizes: a column of the least scale is as good as
-    # switched off
-    farthest_log: float = 9.0
-    farthest_noise: float = float(np.log(1e3))  # of those of ridge penalties of blocks
+    # Bounds: a column of the least scale is as good as switched off
+    log_scales: tuple[float, float] = (-9.0, 6.0)
+    # Bounds of the size that each kind of blocks has of its own
+    log_sizes: tuple[float, float] = (-9.0, 9.0)
+    # Bounds of a block's ridge penalty
+    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))
     # Of rows whose distances NumPy takes: to compile a loop takes longer
     uncompiled_entries: int = 1 << 16
     n_knots: int = 256  # of a column's rank function
@@ -132,11 +138,8 @@ class Policy:
     # Of bins, which are regularised by stopping: the best of them is taken
     traced_iterations: int = 24
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
-    # Ridge penalties of bins, as far as for no noise, times the kernel's variance and
-    # what a distinct row weighs
-    bin_alphas: Numbers = (1e-4, 0.01, 0.1, 1.0, 10.0)
-    # That of bins in a trial, and of a block at the first step of a metric
-    first_alpha: float = 0.1
+    # Times the kernel's variance and what a distinct row weighs
+    bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)
     # Columns of sparse rows, beyond which a linear model alone is fitted
     most_sparse_columns: int = 1_000
     # Ridge penalties that are tried for it, times what a distinct row weighs
@@ -147,10 +150,10 @@ class Policy:
     # On which ridge penalties are compared; that tell quantiles of a column and of
     # distances
     compared_rows: int = 1 << 14
-    # Iterations of given penalties for bins, which end early where the loss stalls
-    longest_trace: int = 48
     # Factors that are tried for a map side by side with others
     weight_steps: Numbers = (0.1, 10.0)
+    # Iterations of given penalties for bins, which end early where the loss stalls
+    longest_trace: int = 48
     newton_steps: int = 8  # of another loss than the squared one, at the most
     resumed_steps: int = 2  # on all rows, after those without the rows held out
     # Over rows that are not in memory, for another loss than the squared one
@@ -175,7 +178,8 @@ class Policy:
     # Of these for dense features and a row, whose scores have a deviation of 2 with it
     least_unit: float = 0.3
     farthest_penalty: int = 6  # steps
-    additive_scale: float = 0.25  # of bins of single columns, in mean distances
+    # Lengthscales of the bins of single columns, in mean distances
+    additive_scales: Numbers = (0.25, 0.0625, 1.0)
     additive_weight: float = 64.0  # of their kernel
     # Encoded columns of a linear model, and that have bins of their own for the
     # logistic loss
@@ -192,14 +196,22 @@ class Policy:
     most_coefficients: float = 1e8
     # Outputs beyond the first, with which there are half as many grids as without
     outputs_for_half: int = 4
+    # Ridge penalties of bins at the size that was found, as far as for no noise, times
+    # what a distinct row weighs
+    fine_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0)
+    # Times what a distinct row weighs: in a trial, and of a block at the first step of
+    # a metric
+    first_alpha: float = 0.1
     trial_steps: int = 8  # iterations of a trial
     farthest_size: float = 20.0  # powers of 2 of a metric or a lengthscale
+    size_step: float = 0.5  # the last one of the search of few rows, in powers of 2
 
     # Fourier features.
-    # On which they are compared, and beyond which more rows hardly have more bins
+    # On which they are compared, and beyond which more rows hardly have more bins; from
+    # which a sample of distances tells the nearest rows
     screened_rows: int = 50_000
-    # Of a trial, an eighth of the final ones at most; beside bins, a quarter of the
-    # rows at most; of the model of the size of errors; and of a fit of very many rows
+    # Of a trial, an eighth of the final ones at most; of the model of the size of
+    # errors; and of a fit of very many rows
     few_waves: int = 512
     # However much they pay: the Gram matrix takes half a gigabyte
     most_features: int = 8_192
@@ -216,6 +228,8 @@ class Policy:
     # Shares of the loss: twice the features are taken where they lower it below the
     # first one, four times where below the second one
     pays: tuple[float, float] = (0.97, 0.90)
+    hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
+    hybrid_steps: int = 20  # iterations of a trial of both together
     stored_features: int = 1 << 30  # of all rows, a byte each
     # Ridge penalties of the Fourier features beside bins, and in the same order of
     # these, that are tried in pairs
@@ -256,6 +270,7 @@ class Policy:
     few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))
     # Centre of the prior weights of those penalties, and a factor as deviation
     few_share: tuple[float, float] = (0.1, 30.0)
+    few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these
 
     # Sizes that are not learned.
     n_components: Range = (128, 2_048)  # Fourier features

@@ -168,7 +168,7 @@ class Problem:
         """Whether there are enough rows for metrics that tell more than one
         lengthscale or few grids can.
         """
-        return self.n_rows >= POLICY.simple_rows
+        return self.n_rows >= POLICY.rows_for_full_learning
 
     @property
     def has_sparse_linear(self) -> bool:
@@ -280,7 +280,7 @@ def prepare(
         # Rows of many columns take longer to be numbered
         n_single = np.count_nonzero(np.bincount(column_groups) == 1)
         of_a_row = POLICY.trial_grids[0] * (1 + n_single / BINNED_COLUMNS)
-        most = max(entries / of_a_row, POLICY.simple_rows)
+        most = max(entries / of_a_row, POLICY.rows_for_full_learning)
     rows = split(source, space.fewest_rows, seed, most)
     if rows is None:
         return None

@@ -26,9 +26,6 @@ from bochner.selection.problem import Problem
 from bochner.selection.validation import ValidationResult, Validator
 from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 
-STEP = 1.0  # from one size to the next, in powers of 2
-COARSER = 0.5  # standard errors that a coarser size may be worse
-
 
 @dataclass(frozen=True)
 class SizedMetric:
@@ -68,14 +65,16 @@ def search_size(
     start: float | None = None,
     share: float = 1.0,
 ) -> SizedMetric:
-    """Find the size of a metric by trials with few grids, in steps of 2.
+    """Find the size of a metric by trials with few grids, in steps of 2; of few rows
+    then in steps of the root of 2.
 
     Between these it is where a parabola through the best size and its neighbours is
-    least, or coarser by as much as raises it by half a standard error of the
-    paired losses: of sizes that are as good within the noise the coarser one has fewer
-    bins.
+    least, or coarser by as much as raises it by half a standard error of the paired
+    losses, a quarter of it where steps are twice as long: of sizes that are as good
+    within the noise the coarser one has fewer bins.
     """
     validator = problem.validator.mapped(learned.metric)
+    step = 1.0
 
     def try_size(size: float, factors: tuple[float, ...]) -> ValidationResult:
         return try_bins(problem, validator, size, factors, share)
@@ -88,20 +87,23 @@ def search_size(
         return validator.average(tried[size].losses)
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
-    best = walk_downhill(loss, best, STEP, POLICY.farthest_size)
+    best = walk_downhill(loss, best, step, POLICY.farthest_size)
     is_hasty = not problem.has_time
-    if best - STEP in tried and best + STEP in tried:
-        noise = COARSER * validator.standard_error(
-            tried[best - STEP].losses - tried[best].losses
+    if not problem.is_fully_learned and not is_hasty:
+        best = walk_downhill(loss, best, step := POLICY.size_step, POLICY.farthest_size)
+    if best - step in tried and best + step in tried:
+        noise = POLICY.clear * validator.standard_error(
+            tried[best - step].losses - tried[best].losses
         )
+        noise *= POLICY.size_step / step
         best += coarser_minimum(
-            (loss(best - STEP), loss(best), loss(best + STEP)), noise, STEP
+            (loss(best - step), loss(best), loss(best + step)), noise, step
         )
     nearest = min(tried, key=lambda size: abs(size - best))
     final = (
         tried[nearest]
         if is_hasty
-        else try_size(nearest if problem.is_large else best, POLICY.bin_alphas)
+        else try_size(nearest if problem.is_large else best, POLICY.fine_alphas)
     )
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]

@@ -352,7 +352,7 @@ class Validator:
         f = (F + self.mean[:, np.newaxis]) * self.targets.T
         each = [
             np.logaddexp(0, -slope * f).sum(axis=0)
-            for slope in np.ldexp(np.float32(1), range(POLICY.doublings))
+            for slope in np.array(POLICY.slopes, np.float32)
         ]
         return each[int(np.argmin([self.average(losses) for losses in each]))]
 
