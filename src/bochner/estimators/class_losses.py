@@ -262,7 +262,7 @@ def fit_classes(
             reason += f", on {deciding.ridge.design.n_rows:,} of the rows"
         if not is_better:
             return squared._replace(reason=reason)
-    has_columns = searched.ridge.design.features is not deciding.ridge.design.features
+    has_columns = searched.ridge is not deciding.ridge
     start = replace(start, has_single_columns=has_columns)
     if deciding is problem:
         problem = replace(searched, budget=task.budget)

@@ -229,8 +229,8 @@ class Policy:
     # first one, four times where below the second one
     pays: tuple[float, float] = (0.97, 0.90)
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
-    hybrid_steps: int = 20  # iterations of a trial of both together
     stored_features: int = 1 << 30  # of all rows, a byte each
+    hybrid_steps: int = 20  # iterations of a trial of both together
     # Ridge penalties of the Fourier features beside bins, and in the same order of
     # these, that are tried in pairs
     hybrid_alphas: Numbers = (0.1, 0.01, 0.001, 0.1, 1.0)
