@@ -217,21 +217,6 @@ def test_an_encoder_with_codes_is_saved(tmp_path):
     )
 
 
-def test_a_model_saved_before_there_were_codes_keeps_its_columns():
-    encoder = fitted([*FREQUENT * 2, "r", None])
-    del vars(encoder.columns_[0])["coded"]
-    encoder.n_features_out_ = len(encoder.columns_[0].suffixes)
-    assert list(encoder.get_feature_names_out()) == [
-        "a_f0",
-        "a_f1",
-        "a_f2",
-        "a_other",
-        "a_missing",
-    ]
-    Z = encoder.transform(pd.DataFrame({"a": ["f1", "r", None]}))
-    np.testing.assert_array_equal(Z, np.eye(5)[[1, 3, 4]])
-
-
 def tied_names(encoder):
     """Names of the output columns, group by group."""
     groups, names = encoder.column_groups(), encoder.get_feature_names_out()

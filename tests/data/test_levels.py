@@ -106,8 +106,8 @@ def test_intervals_by_their_numbers():
     assert label_text(pd.Interval(0.0, 1.5, closed="left")) == "[0, 1.5)"
 
 
-@pytest.mark.parametrize("has_means", [False, True])
-def test_levels_beyond_those_that_are_kept(has_means):
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_levels_beyond_those_that_are_kept(is_seen):
     """Rare levels have codes and means by their text."""
     codes = np.repeat(np.arange(150), 4)
     target = np.random.default_rng(0).standard_normal(150)[codes][:, np.newaxis]
@@ -116,11 +116,12 @@ def test_levels_beyond_those_that_are_kept(has_means):
         for k in (codes, 1.0 * codes, -codes)
     )
     encoder = TableEncoder().fit(whole)
-    if has_means:
+    if is_seen:
+        encoder = encoder.with_seen_levels(whole, target, None)
         encoder, _ = encoder.with_level_means(whole, target, None, 0)
         assert encoder.has_level_means
     np.testing.assert_array_equal(encoder.transform(floats), encoder.transform(whole))
-    if has_means:
+    if is_seen:
         with pytest.warns(
             UserWarning, match="596 of 600 values are levels .*, such as '-149'"
         ):

@@ -6,7 +6,11 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch
 
-from bochner import KernelMachineClassifier, KernelMachineRegressor
+from bochner import (
+    BinningFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+)
 from bochner.kernels import Gaussian, Laplacian
 
 ESTIMATORS = [KernelMachineRegressor, KernelMachineClassifier]
@@ -317,6 +321,17 @@ def test_memory(estimator, little_memory):
         match=r"Ridge regression on 10 features needs .* Use a smaller n_components",
     ):
         estimator(**FAST).fit(X, Y)
+
+
+def test_a_loss_of_bins_that_are_not_stored(monkeypatch):
+    """They have been numbered by passes over the rows."""
+    monkeypatch.setattr("bochner.design.design.STORED_SHARE", 0.0)
+    bins = BinningFeatures(Laplacian(2.0), 20)
+    with pytest.raises(MemoryError, match="fewer features"):
+        KernelMachineClassifier(features=bins, loss="logistic").fit(X, Y)
+    model = KernelMachineClassifier(features=bins).fit(X, Y)
+    assert model.loss_ == "squared"
+    assert model.score(X, Y) > 0.9
 
 
 def test_must_be_fitted(estimator):

@@ -23,7 +23,7 @@ from bochner.data.columns import (
     refuse_infinite,
 )
 from bochner.data.hashes import text_digests
-from bochner.data.level_means import LevelMeans
+from bochner.data.level_means import LevelMeans, level_keys
 from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 
@@ -227,6 +227,10 @@ class TextColumn(Encoding):
     """A column of strings or categories: one 0/1 column for each category kept, and
     codes of the others.
 
+    No row of a fit lies near the code of a level that it did not see, and what a model
+    predicts there may be anything. So where the levels of the fit are known, any other
+    level counts as one of the categories, whose mean target is near that of all rows.
+
     A code is `CODE_WIDTH` columns of 0 or `CODE_STEP`, the bits of a hash of the
     category's text. Of two different codes the number of differing columns is binomial
     with probability 1/2, so that their L1 distance has mean 2, the distance of two
@@ -241,10 +245,13 @@ class TextColumn(Encoding):
     categories : list of str
         Sorted.
     other, gaps : bool
-        Whether a column for all other categories, and one for missing values, follow.
-    coded : bool
-        Whether the codes of the other categories stand after the column for all of
-        them. The default is for models saved before there were codes.
+        Whether a column for all other categories with their codes, and one for missing
+        values, follow.
+    seen : uint64 array of shape (L,) or None
+        Hashes of all levels of the fit, where they are more than `categories` and
+        known.
+    stand_in : int
+        Number of the category as which levels count that are not among `seen`.
     means : LevelMeans or None
         Mean targets of the categories, which are numbers beside the columns above.
     means_at : int
@@ -256,7 +263,8 @@ class TextColumn(Encoding):
     categories: list[str]
     other: bool
     gaps: bool
-    coded: bool = False
+    seen: NDArray[np.uint64] | None = None
+    stand_in: int = 0
     means: LevelMeans | None = None
     means_at: int = 0
 
@@ -264,7 +272,7 @@ class TextColumn(Encoding):
     def code(self) -> slice:
         """Output columns of the codes."""
         first = self.start + len(self.categories) + self.other
-        return slice(first, first + CODE_WIDTH * self.coded)
+        return slice(first, first + CODE_WIDTH * self.other)
 
     @property
     def mean_columns(self) -> slice:
@@ -284,11 +292,9 @@ class TextColumn(Encoding):
         padded = any(map(PADDED.fullmatch, self.categories))
         return "mixed" if plain and not padded else "text"
 
-    def places(self, labels: list[str]) -> NDArray:
-        """Output column of each label, and of missing values at the end; -1 for
-        none.
-        """
-        places = {label: i for i, label in enumerate(self.categories, self.start)}
+    def category_numbers(self, labels: list[str]) -> NDArray:
+        """Number of each label among `categories`; -1 for none."""
+        places = {label: i for i, label in enumerate(self.categories)}
         # Numbers are levels of text such as 1.0, too
         whole = {
             label[:-2]: i
@@ -298,19 +304,33 @@ class TextColumn(Encoding):
         places = whole | places
         if TRUTHS.keys() >= places.keys():
             places = {TRUTHS[label]: i for label, i in places.items()} | places
-        other = self.start + len(self.categories) if self.other else -1
-        gap = self.code.stop if self.gaps else -1
-        return np.array([*(places.get(label, other) for label in labels), gap])
+        return np.array([places.get(label, -1) for label in labels], np.intp)
+
+    def places(self, labels: list[str]) -> NDArray:
+        """Output column of each label, and of missing values at the end; -1 for
+        none.
+        """
+        numbers = self.category_numbers(labels)
+        if self.other:
+            numbers[numbers < 0] = len(self.categories)
+        if self.seen is not None:
+            numbers[~self._are_seen(labels)] = self.stand_in
+        places = np.where(numbers < 0, -1, self.start + numbers)
+        return np.append(places, self.code.stop if self.gaps else -1)
+
+    def _are_seen(self, labels: list[str]) -> NDArray:
+        """Which labels are categories, or among `seen`."""
+        is_category = self.category_numbers(labels) >= 0
+        if self.seen is None:
+            return is_category
+        return is_category | np.isin(level_keys(labels), self.seen)
 
     def seen_in_fit(self, labels: list[str]) -> NDArray | None:
         """Which levels the fit saw; None where nothing tells, as beyond `categories`
-        without means, or in a column whose levels were left out.
+        of rows that came in parts, or in a column whose levels were left out.
         """
-        if self.means is not None:
-            return self.means.knows(labels)
-        if self.other or not self.categories:
-            return None
-        return self.places(labels)[:-1] >= 0
+        is_open = self.other and self.seen is None
+        return None if is_open or not self.categories else self._are_seen(labels)
 
     def has_effect(self, labels: list[str]) -> NDArray | None:
         """Which levels have an effect of their own: those that the fit saw; where
@@ -351,7 +371,7 @@ class TextColumn(Encoding):
         column = self.places(labels)[codes]
         has = np.flatnonzero(column >= 0)
         out[has, column[has]] = 1.0
-        if self.coded:
+        if self.other:
             has = np.flatnonzero(column == self.code.start - 1)
             out[has, self.code] = CODE_STEP * _hash_bits(codes[has], labels)
         if self.means is not None:
@@ -360,7 +380,7 @@ class TextColumn(Encoding):
     @property
     def suffixes(self) -> list[str]:  # type: ignore[override]
         """What the names of the output columns but the mean targets end in."""
-        codes = [f"code{i}" for i in range(CODE_WIDTH * self.coded)]
+        codes = [f"code{i}" for i in range(CODE_WIDTH * self.other)]
         other, gap = ["other"] * self.other, ["missing"] * self.gaps
         return self.categories + other + codes + gap
 
@@ -476,7 +496,7 @@ def encodings(
             ranked = sorted(counts, key=lambda name: (-counts[name], name))
             other = len(ranked) > max_categories or key in (statistic.undercounts or {})
             categories = sorted(ranked[:max_categories])
-            column = TextColumn(j, 0, categories, other, gap, coded=other)
+            column = TextColumn(j, 0, categories, other, gap)
         else:
             o, end = offsets[j : j + 2].tolist()
             varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9

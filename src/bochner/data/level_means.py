@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from bochner.arrays import Floats, Mask
+from bochner.arrays import Floats
 from bochner.data.hashes import text_digests
 from bochner.data.weights import group_sums
 
@@ -91,16 +91,17 @@ class LevelMeans:
         place = np.where(self.keys[place] == keys, place, len(self.keys))
         return self.values[np.minimum(fold, len(self.values) - 1), place[row]]
 
-    def knows(self, labels: Sequence[str]) -> Mask:
-        """Whether there is a mean of each label, shape (len(labels),)."""
-        return np.isin(_keys(np.arange(len(labels)), labels), self.keys)
+
+def level_keys(labels: Sequence[str]) -> NDArray[np.uint64]:
+    """Hashes of levels of text."""
+    digests = text_digests(list(labels), KEY_BYTES)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
 def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray:
     """Hashes of the categories of ascending codes."""
-    texts = [labels[i] for i in codes.tolist() if i >= 0]
-    keys = np.frombuffer(text_digests(texts, KEY_BYTES), "<u8").astype(np.uint64)
-    return np.concatenate([np.full(len(codes) - len(texts), MISSING), keys])
+    keys = level_keys([labels[i] for i in codes.tolist() if i >= 0])
+    return np.concatenate([np.full(len(codes) - len(keys), MISSING), keys])
 
 
 def level_means(
@@ -246,6 +247,28 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     between = np.maximum(between - (n_levels - 1) * within, 0.0)
     between /= total - np.square(n).sum() / total
     return between * (1 + 1 / n_levels) * (n_levels - 1) / max(n_levels - 3, 1)
+
+
+def typical_level(numbers: NDArray, n_levels: int, y: NDArray, weight: NDArray) -> int:
+    """Number of the level whose true mean target is nearest to the mean of all rows,
+    by what is known of it: fewer rows make it less certain.
+
+    Parameters
+    ----------
+    numbers : int array of shape (n,)
+        Levels 0, ..., `n_levels` - 1, and -1 for other rows.
+    n_levels : int
+    y : array of shape (n, K)
+    weight : array of shape (n,)
+    """
+    y = y - weight @ y / weight.sum()
+    spread = (weight @ np.square(y)).sum() / weight.sum()
+    is_level = numbers >= 0
+    place = np.append(numbers[is_level], np.arange(n_levels))
+    y = np.append(y[is_level], np.zeros((n_levels, y.shape[1])), axis=0)
+    n, means = _means(place, y, np.append(weight[is_level], np.zeros(n_levels)))
+    n = np.maximum(n, np.finfo(np.float64).tiny)
+    return int(np.argmin(np.square(means).sum(axis=1) + spread / n))
 
 
 def _means(place: NDArray, y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:

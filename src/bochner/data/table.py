@@ -51,10 +51,12 @@ from bochner.data.level_means import (
     MOST_OUTPUTS,
     OrderTest,
     few_integers,
+    level_keys,
     level_means,
     level_variances,
     levels_differ,
     order_test,
+    typical_level,
 )
 from bochner.data.outliers import (
     FARTHEST,
@@ -121,8 +123,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     numbers have one text in every type, so that 1.0 is 1. Numbers count as levels where
     levels of the fit are numbers, and False and True are 0 and 1 where the fit saw no
     others. A warning shows a level where most values of a column are levels that the
-    fit did not see (of columns with rare categories only if these have mean targets),
-    and names columns that have missing values now and had none in the fit.
+    fit did not see (of columns with rare categories only in fitted machines, for which
+    such a level counts as one of mean effect), and names columns that have missing
+    values now and had none in the fit.
 
     Sparse input stays sparse: it is scaled but not centred, which shift-invariant
     kernels do not notice. With one seed, the grids of bins lie elsewhere on sparse rows
@@ -441,7 +444,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tested = [
             column
             for column in self._encodings(TextColumn)
-            if column.coded or len(column.categories) * INTERACTING > X.shape[0]
+            if column.other or len(column.categories) * INTERACTING > X.shape[0]
         ]
         if not tested:
             return self
@@ -451,7 +454,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         left_out = []
         for column in tested:
             codes, _ = self.values_of(X, column.index)
-            enough = INTERACTING_CODED if column.coded else INTERACTING
+            enough = INTERACTING_CODED if column.other else INTERACTING
             are_many = len(np.unique(codes)) * enough > len(codes)
             if are_many and not levels_differ(codes, fold, y, weight):
                 left_out.append(str(column.index))
@@ -521,6 +524,56 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 lines.append(f"{title}: {listed(names)}")
         return "\n".join(lines)
 
+    def with_seen_levels(
+        self,
+        X: Any,
+        y: NDArray,
+        weight: NDArray | None,
+        statistic: TableStatistic | None = None,
+    ) -> TableEncoder:
+        """Take note of the levels of columns that have more than are kept, and of the
+        category as which others will count.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, p)
+        y : array of shape (n, K)
+        weight : array of shape (n,) or None
+        statistic : TableStatistic, optional
+            Counts of the levels of all rows, where `X` is a part of them.
+        """
+        weight = np.ones(len(y)) if weight is None else weight
+        columns = []
+        for column in self.columns_:
+            key = str(column.index)
+            columns.append(column)
+            if not isinstance(column, TextColumn) or not column.other:
+                continue
+            codes, labels = self.values_of(X, column.index)
+            levels = [labels[i] for i in np.unique(codes[codes >= 0]).tolist()]
+            if statistic is not None:
+                if key in (statistic.undercounts or {}):
+                    continue
+                levels = [*statistic.categories[key]]
+            seen = level_keys(levels)
+            if column.seen is not None:
+                seen = np.append(seen, column.seen)
+            numbers = np.append(column.category_numbers(labels), -1)[codes]
+            columns[-1] = replace(
+                column,
+                seen=np.unique(seen),
+                stand_in=typical_level(numbers, len(column.categories), y, weight),
+            )
+        return self._but(columns_=columns)
+
+    def open_to_levels(self) -> TableEncoder:
+        """Give levels that the fit did not see codes of their own again."""
+        columns = [
+            replace(column, seen=None) if isinstance(column, TextColumn) else column
+            for column in self.columns_
+        ]
+        return self._but(columns_=columns)
+
     @property
     def has_level_means(self) -> bool:
         """Whether categories of some columns have mean targets beside them."""
@@ -555,7 +608,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             For these, which do not tell their own means; each is this one where there
             are no such columns.
         """
-        if not any(column.coded for column in self._encodings(TextColumn)):
+        if not any(column.other for column in self._encodings(TextColumn)):
             return self, self
         again = self.has_level_means
         hashes = row_hashes(X)
@@ -571,7 +624,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             pair = None
             if isinstance(column, TextColumn) and (
-                column.means is not None if again else column.coded
+                column.means is not None if again else column.other
             ):
                 codes, labels = self.values_of(X, column.index)
                 directions = column.means.directions if column.means else None
@@ -618,8 +671,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self, X: Any, variances: Mapping[str, NDArray]
     ) -> NDArray | float:
         """Variances that levels without an effect of their own add to each row, (n, K):
-        those that the fit did not see, and where it saw more than it has columns for,
-        and no means, the rare ones. 0 without columns of text.
+        those that the fit did not see, and where nothing tells these, those without a
+        column. 0 without columns of text.
 
         Parameters
         ----------
@@ -636,7 +689,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if is_known is not None:
                 unseen = ~np.append(is_known, True)[codes][:, np.newaxis]
                 # A code that it shares with others has their effect in place of its own
-                times = 2 if column.coded and column.means is None else 1
+                times = 2 if column.other and column.seen is None else 1
                 total = total + unseen * times * variances[key]
         return total
 

@@ -488,6 +488,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Solve for rows that are read in passes, with the bins that there were."""
         assert rows.stream is not None
         dtype = self.feature_weights_.dtype
+        self.encoder_ = self.encoder_.open_to_levels()
         encode = partial(self.encoder_.encode, dtype=dtype)
         training_set = rows.encoded(self.encoder_, dtype, self._known_targets(), encode)
         stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
@@ -720,9 +721,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 self.encoder_ = encoder = encoder.with_codes(
                     rows.X, y, rows.weight, seed, self.numeric_features
                 )
-            if enough and way == "whole":
+        if rows.y is not None and way != "summed":
+            statistic = None if rows.summary is None else rows.summary.table
+            self.encoder_ = encoder = encoder.with_seen_levels(
+                rows.X, targets(rows.y), rows.weight, statistic
+            )
+            if self._request.learnable() and enough and way == "whole":
                 self.encoder_, encoder = encoder.with_level_means(
-                    rows.X, y, rows.weight, seed, rows.fold
+                    rows.X, targets(rows.y), rows.weight, seed, rows.fold
                 )
         if rows.y is not None and self.uncertainty:
             self._measure_levels(rows.X, targets(rows.y), rows.weight)
@@ -994,8 +1000,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     def _other_rows(self, rows: TrainingRows, targets: Targets) -> ArraySource:
         """Rows as the fit encoded its own."""
         rows = _told_apart(rows)
-        encoder = self.encoder_
         y = targets(rows.target.y)
+        self.encoder_ = encoder = self.encoder_.with_seen_levels(rows.X, y, rows.weight)
         if self.uncertainty:
             self._measure_levels(rows.X, y, rows.weight)
         if encoder.has_level_means:

@@ -254,13 +254,13 @@ def stored_problem(
     """
     if fitted.stored is not None:
         return fitted.stored
+    # Bins that passes over the rows have numbered stay as they are
     ridge = IterativeRidge(
-        Design(design.source, fitted.features, design.dtype), task.seed
+        Design(design.source, fitted.features, design.dtype, fixed=True), task.seed
     )
     if not isinstance(ridge.blocks, list):
         raise MemoryError(
-            "The features do not fit in memory: use loss='squared', or a smaller "
-            "n_components."
+            "The features do not fit in memory: use loss='squared', or fewer features."
         )
     source = design.source
     folds = sets_held_out(design, task.seed, task.held_out)
