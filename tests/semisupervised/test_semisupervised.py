@@ -384,6 +384,11 @@ def test_groups_choose_and_are_no_input(model, tmp_path):
     frame = pd.DataFrame(X, columns=list("abc")).assign(patient=group, y=known)
     named = model(random_state=0).fit(frame, "y", groups="patient")
     assert named.feature_names_in_.tolist() == list("abc")
+    save(named, tmp_path / "model")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model").predict(frame.drop(columns="y")),
+        named.predict(frame[["a", "b", "c"]]),
+    )
     np.testing.assert_allclose(
         [*named.method_scores_.values()], [*together.method_scores_.values()], rtol=1e-6
     )

@@ -41,7 +41,7 @@ from bochner.explanations.interactions import Interactions
 from bochner.features.base import FeatureMap
 from bochner.features.device_features import current_device
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
-from bochner.inputs.checks import checked_rows, require_one_of
+from bochner.inputs.checks import require_one_of
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.opened import given_batch
 from bochner.inputs.training import encoded_source
@@ -204,10 +204,6 @@ class Interpretable(BaseKernelEstimator):
     importance_: Importance = cast(Any, MeasuredAttribute())
     # Whether predictions are exponentials of the model's scores
     _has_log_link = False
-
-    def _rows(self, X: Any, *, reset: bool, cautions: bool = True) -> Any:
-        """Rows as `checked_rows` has them."""
-        return checked_rows(self, X, reset=reset, cautions=cautions)
 
     def _measure(
         self: Any,

@@ -12,7 +12,6 @@ from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
@@ -27,7 +26,7 @@ from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.hashes import holds_quantities, near_copies, row_hashes
 from bochner.data.row_splits import ROWS_ALONE, SPLITS_OF_CV
 from bochner.data.table import TableEncoder
-from bochner.data.table_input import finite_predictions, is_frame
+from bochner.data.table_input import finite_predictions
 from bochner.design.design import Design
 from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.devices.conversion import any_arrays
@@ -185,7 +184,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     _sums: PartialFitState | None = None
     _learns_from_few: bool = False
     _validated_on: str = ""
-    _group_column: str | None = None
 
     # What subclasses say of targets and losses
 
@@ -630,22 +628,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 "model on other rows, call refit with all rows."
             )
         return given_batch(X, y, sample_weight, self._column_of_groups(X))
-
-    def _column_of_groups(self, X: Any) -> str | None:
-        """The column that told the groups of the first rows, where a data frame has it;
-        it is no input.
-        """
-        name = self._group_column
-        if name is None or not is_frame(X):
-            return None
-        return name if name in nw.from_native(X, eager_only=True).columns else None
-
-    def _rows(self, X: Any, *, reset: bool, cautions: bool = True) -> Any:
-        # The column of groups may stay in later tables
-        column = None if reset else self._column_of_groups(X)
-        if column is not None:
-            X = nw.from_native(X, eager_only=True).drop(column).to_native()
-        return super()._rows(X, reset=reset, cautions=cautions)
 
     def _store(
         self,

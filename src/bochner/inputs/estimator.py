@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import narwhals as nw
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 
+from bochner.data.table_input import is_frame
 from bochner.features.base import KernelParameter
-from bochner.inputs.checks import SCALINGS, require_one_of
+from bochner.inputs.checks import SCALINGS, checked_rows, require_one_of
 
 
 class BaseKernelEstimator(KernelParameter):
@@ -25,6 +27,8 @@ class BaseKernelEstimator(KernelParameter):
 
     random_state: Any
     _allowed: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    # Of the rows of the fit, where a column told to which group each belongs
+    _group_column: str | None = None
 
     def _check_parameters(self) -> None:
         """Raise ValueError where a parameter is out of its range."""
@@ -46,6 +50,24 @@ class BaseKernelEstimator(KernelParameter):
     def _seed(self) -> int:
         """Seed of a fit."""
         return int(check_random_state(self.random_state).randint(2**31))
+
+    def _column_of_groups(self, X: Any) -> str | None:
+        """The column that told the groups of the rows of the fit, where a data frame
+        has it; it is no input.
+        """
+        name = self._group_column
+        if name is None or not is_frame(X):
+            return None
+        return name if name in nw.from_native(X, eager_only=True).columns else None
+
+    def _rows(self, X: Any, *, reset: bool, cautions: bool = True) -> Any:
+        """Rows as `checked_rows` has them; the column of groups may stay in later
+        tables.
+        """
+        column = None if reset else self._column_of_groups(X)
+        if column is not None:
+            X = nw.from_native(X, eager_only=True).drop(column).to_native()
+        return checked_rows(self, X, reset=reset, cautions=cautions)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,7 +19,6 @@ from bochner.features.binning import require_hashed
 from bochner.features.distances import median_gaussian
 from bochner.features.leaves import LeafMap, is_dense, seeded
 from bochner.features.nystroem import has_exact_kernel
-from bochner.inputs.checks import checked_rows
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.splits import group_numbers
 from bochner.inputs.training import (
@@ -85,6 +84,7 @@ class RowModel(BaseKernelEstimator):
         groups : array of shape (n,) or name of a column, optional
             To which group each row belongs.
         """
+        self._group_column = groups if isinstance(groups, str) else None
         arguments = X, y, sample_weight, self._checked
         rows = open_training(self, *arguments, seed=seed, groups=groups, without="keep")
         if groups is not None and not rows.are_all:
@@ -101,7 +101,7 @@ class RowModel(BaseKernelEstimator):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
         """Rows in memory, checked."""
-        X = checked_rows(self, X, reset=True)
+        X = self._rows(X, reset=True)
         weight = checked_weight(sample_weight, X)
         return TrainingRows(X, Target(self._checked_targets(X, y), weight))
 
@@ -119,7 +119,7 @@ class RowModel(BaseKernelEstimator):
         self, X: Any, work: Callable[[Any], NDArray], dtype: DTypeLike = np.float32
     ) -> NDArray:
         """What ``work(rows)`` makes of blocks of encoded rows, one after the other."""
-        X = checked_rows(self, X, reset=False)
+        X = self._rows(X, reset=False)
         source = rows_to_map(self.encoder_, X, dtype)
         return np.concatenate([work(block.X) for block in source.blocks(1 << 16)])
 

@@ -178,7 +178,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """
         self._begin()
         seed = self._seed()
-        rows, others, dtype = self._rows(*given_pair(X, y, sample_weight), seed)
+        rows, others, dtype = self._pairs(*given_pair(X, y, sample_weight), seed)
         self.encoder_ = rows.encoder(self.standardize)
         self.y_encoder_ = others.encoder(self.standardize)
         encode = partial(self.y_encoder_.encode, dtype=dtype)
@@ -195,7 +195,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self._solve(halves, len(distinct) >= FEWEST_HALVED)
         return self
 
-    def _rows(
+    def _pairs(
         self, first: Given, second: Given, seed: int
     ) -> tuple[TrainingRows, TrainingRows, np.dtype]:
         """Rows of both tables, and the precision of their features, double where they
