@@ -23,7 +23,7 @@ from bochner.data.columns import (
     refuse_infinite,
 )
 from bochner.data.hashes import text_digests
-from bochner.data.level_means import LevelMeans, level_keys
+from bochner.data.level_means import LevelMeans, level_keys, typical_level
 from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 
@@ -305,6 +305,24 @@ class TextColumn(Encoding):
         if TRUTHS.keys() >= places.keys():
             places = {TRUTHS[label]: i for label, i in places.items()} | places
         return np.array([places.get(label, -1) for label in labels], np.intp)
+
+    def with_seen(
+        self,
+        levels: list[str],
+        codes: NDArray,
+        labels: list[str],
+        y: NDArray,
+        weight: NDArray,
+    ) -> TextColumn:
+        """Take note of levels of the fit, and of the category as which others count,
+        by rows with codes of labels, targets of shape (n, K) and weights.
+        """
+        seen = level_keys(levels)
+        if self.seen is not None:
+            seen = np.append(seen, self.seen)
+        numbers = np.append(self.category_numbers(labels), -1)[codes]
+        stand_in = typical_level(numbers, len(self.categories), y, weight)
+        return replace(self, seen=np.unique(seen), stand_in=stand_in)
 
     def places(self, labels: list[str]) -> NDArray:
         """Output column of each label, and of missing values at the end; -1 for

@@ -51,12 +51,10 @@ from bochner.data.level_means import (
     MOST_OUTPUTS,
     OrderTest,
     few_integers,
-    level_keys,
     level_means,
     level_variances,
     levels_differ,
     order_test,
-    typical_level,
 )
 from bochner.data.outliers import (
     FARTHEST,
@@ -555,15 +553,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 if key in (statistic.undercounts or {}):
                     continue
                 levels = [*statistic.categories[key]]
-            seen = level_keys(levels)
-            if column.seen is not None:
-                seen = np.append(seen, column.seen)
-            numbers = np.append(column.category_numbers(labels), -1)[codes]
-            columns[-1] = replace(
-                column,
-                seen=np.unique(seen),
-                stand_in=typical_level(numbers, len(column.categories), y, weight),
-            )
+            columns[-1] = column.with_seen(levels, codes, labels, y, weight)
         return self._but(columns_=columns)
 
     def open_to_levels(self) -> TableEncoder:

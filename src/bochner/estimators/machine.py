@@ -27,6 +27,7 @@ from bochner.data.hashes import holds_quantities, near_copies, row_hashes
 from bochner.data.row_splits import ROWS_ALONE, SPLITS_OF_CV
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import finite_predictions
+from bochner.data.table_statistic import has_common_unit
 from bochner.design.design import Design
 from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.devices.conversion import any_arrays
@@ -792,6 +793,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             rows.n_rows if rows.way == "streamed" else 0,
             K,
             labels and alphas is None and self.loss in ("auto", "logistic"),
+            has_common_unit(self.encoder_.statistic_),
         )
         encoded = rows.source.encoded(np.float32)
         if (

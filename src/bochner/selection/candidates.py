@@ -379,8 +379,8 @@ def _why_not_linear(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     if race.problem.has_sparse_linear:
         return None
     most = POLICY.most_linear
-    if race.problem.n_columns > most:
-        return f"there are more than {most} encoded columns"
+    if race.problem.n_columns > most and learned_metrics.common_unit is not None:
+        return f"there are more than {most} columns of a common unit"
     return NO_TIME if learned_metrics.bins and not race.problem.has_time else None
 
 

@@ -59,12 +59,14 @@ def common_unit_kernel(race: Race) -> Stationary | None:
     common unit; else None.
     """
     problem = race.problem
-    wide = (
-        problem.n_columns > POLICY.wide
-        and not problem.sparse
-        and problem.column_units is not None
-    )
-    if not wide or problem.space.metric != "auto":
+    space = problem.space
+    if (
+        not space.has_common_unit
+        or space.metric != "auto"
+        or problem.n_columns <= POLICY.wide
+        or problem.column_units is None
+        or problem.sparse
+    ):
         return None
     with race.stage("one lengthscale"):
         kernel = isotropic(problem)

@@ -34,7 +34,9 @@ def fit_linear(
     trial = rows.solve(
         features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
     )
-    if race.validator.classes and race.problem.space.logistic:
+    # Of many columns the logistic loss would take longer than all other candidates
+    few = race.problem.n_columns <= POLICY.most_linear
+    if few and race.validator.classes and race.problem.space.logistic:
         losses = _logistic_losses(features, rows.subsample(POLICY.compared_rows))
         trial = trial._replace(losses=losses)
 

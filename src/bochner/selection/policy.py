@@ -63,7 +63,7 @@ class Policy:
     # On which candidates are compared there, and metrics are learned; from which on
     # these are learned on near rows alone
     raced_rows: int = 100_000
-    # Columns, beyond which a common unit may have a meaning of its own, as of pixels,
+    # Columns, beyond which a common unit is tried, where they have one as pixels have,
     # and bins have no linear map
     wide: int = 128
     # Of the columns, that must count in their common unit for it to be tried beside
@@ -181,8 +181,8 @@ class Policy:
     # Lengthscales of the bins of single columns, in mean distances
     additive_scales: Numbers = (0.25, 0.0625, 1.0)
     additive_weight: float = 64.0  # of their kernel
-    # Encoded columns of a linear model, and that have bins of their own for the
-    # logistic loss
+    # Encoded columns that may have bins of their own for the logistic loss, and by
+    # which linear models of classes are compared; of a common unit, of linear models
     most_linear: int = 400
     # Features, up to which one factorisation serves all ridge penalties
     spectral: int = 600

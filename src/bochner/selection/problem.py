@@ -40,6 +40,8 @@ class SearchSpace:
         them.
     logistic : bool
         Whether classes may have the logistic loss at last.
+    has_common_unit : bool
+        Whether all columns are numbers in one unit, as pixels are.
     """
 
     features: str = "auto"
@@ -51,6 +53,7 @@ class SearchSpace:
     n_rows: int = 0
     n_outputs: int = 0
     logistic: bool = False
+    has_common_unit: bool = False
 
 
 @dataclass(frozen=True)

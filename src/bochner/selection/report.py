@@ -336,8 +336,8 @@ def of_many_columns(waves: bool) -> Report:
     return Report(
         chosen=f"{features}, one lengthscale",
         reason=f"nothing is compared beyond {most:,} encoded columns",
-        not_tried={
-            "linear model": f"there are more than {POLICY.most_linear} encoded columns",
-            "learned lengthscales": f"there are more than {most:,} encoded columns",
-        },
+        not_tried=dict.fromkeys(
+            ("linear model", "learned lengthscales"),
+            f"there are more than {most:,} encoded columns",
+        ),
     )
