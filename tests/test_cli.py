@@ -1275,7 +1275,7 @@ def test_names_that_come_again_and_row_numbers(folder, done, more):
     report = done("fit", path, "--target", "y", "--out", "m", *FAST, *more)
     assert (report["task"], report["rows"], report["columns"]) == ("regression", 120, 2)
     assert report["notes"][:2] == [
-        "Column 1, which has no name, numbers the rows, and is left out.",
+        "Column 1, which has no name, is taken for numbers of the rows, and is left out.",
         "Line 62 repeats the column names, and is left out.",
     ]
     assert [note[:25] for note in report["notes"][2:]] == (

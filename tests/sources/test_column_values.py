@@ -4,14 +4,12 @@ file.
 
 import io
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from bochner.sources.column_values import Numbering
 from bochner.sources.csv_text import whole_file
 from bochner.sources.text_files import rows_of
 
@@ -75,52 +73,3 @@ def test_names_that_come_again(tmp_path):
 )
 def test_rows_that_are_no_names(tmp_path, content):
     assert written(tmp_path / "t.csv", content).surveyed().without == ()
-
-
-@pytest.mark.parametrize(
-    ("numbers", "truth"),
-    [
-        (np.random.default_rng(0).permutation(1000), True),
-        (np.random.default_rng(0).permutation(1000) + 1, True),
-        (np.arange(1000) + 2, False),
-        (np.array([0, 1, 1, 3]), False),
-        (np.array([0, 0, 3, 3]), False),
-        (np.array([0, 1.0, 2]), False),
-        (np.array(["1", " 0", "2"]), True),
-        (np.array(["1", "x", "2"]), False),
-        (np.array([], np.int64), False),
-    ],
-)
-def test_numbers_of_rows(numbers, truth):
-    column = pa.array(numbers)
-    assert Numbering.of(column).counts_rows == truth
-    halves = (
-        Numbering.of(column[: len(column) // 2]),
-        Numbering.of(column[len(column) // 2 :]),
-    )
-    assert (halves[0] + halves[1]).counts_rows == truth
-
-
-@pytest.mark.parametrize(
-    ("numbers", "truth"),
-    [
-        (np.arange(1000) * 3 + 2, True),
-        (np.random.default_rng(0).permutation(1000), True),
-        (np.random.default_rng(0).permutation(1000) * 2, False),
-        (np.array([1, 2, 2, 3]), False),
-        (np.array([-1, 2, 5]), False),
-        (np.array([1, 5, 3, 7]), False),
-        (np.array([7]), False),
-    ],
-)
-def test_numbers_of_rows_with_gaps(numbers, truth):
-    column = pa.array(numbers)
-    assert Numbering.of(column).is_index == truth
-    half = len(column) // 2
-    halves = Numbering.of(column[:half]), Numbering.of(column[half:])
-    assert (halves[0] + halves[1]).is_index == truth
-
-
-def test_a_gap_among_row_numbers():
-    assert not Numbering.of(pa.array([0, None, 2])).counts_rows
-    assert not Numbering().counts_rows

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,7 @@ import pyarrow as pa
 from bochner.engines.local import in_threads
 from bochner.notices import warn
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.column_values import (
-    Numbering,
-    is_number,
-    numbered_columns,
-    unnamed_first,
-)
+from bochner.sources.column_values import is_number, unnamed_first
 from bochner.sources.csv_text import CsvText, Types, csv_options, whole_file
 from bochner.sources.dialect import PLACE
 from bochner.sources.imported import (
@@ -75,12 +69,18 @@ def open_csv(
     types = pa.schema(_common_types(files))
     # What there is to say of the columns and of the files
     has_row_names = any(text.dialect.has_row_names for text in texts)
-    numbered = [name for name in _index_columns(files) if name or not has_row_names]
+    numbered = [
+        name
+        for name in unnamed_first(types.names)
+        if pa.types.is_integer(types.field(name).type)
+        and name not in given_types
+        and (name or not has_row_names)
+    ]
     index = selection.index([*numbered, *([""] if has_row_names else [])])
     number = columns.index("") + 1 if "" in columns else 0
     for name in selection.index(numbered):
         title = f"Column {name!r}" if name else f"Column {number}, which has no name,"
-        warn(f"{title} numbers the rows, and is left out.")
+        warn(f"{title} is taken for numbers of the rows, and is left out.")
     is_quiet = "" in (*index, *(selection.columns or selection.named))
     if number and not is_quiet and not pa.types.is_null(types.field("").type):
         warn(f"Column {number} has no name; give it one.")
@@ -105,17 +105,6 @@ def open_csv(
     inferred = [name for name in schema.names if name not in given_types]
     inferred = [name for name in inferred if pa.types.is_string(types.field(name).type)]
     return TableSource(tuple(parts), schema, what, inferred=tuple(inferred))
-
-
-def _index_columns(files: Sequence[ImportedText]) -> list[str]:
-    """First columns without a name that number the rows of all files, or of each."""
-    names = list(files[0].types)
-    together = {
-        name: reduce(add, (one.numbers[name] for one in files))
-        for name in files[0].numbers
-    }
-    each = [one.numbers for one in files if one.n_rows]
-    return sorted({*numbered_columns(names, together), *numbered_columns(names, *each)})
 
 
 def _wanted(
@@ -160,8 +149,6 @@ class ImportedText:
         Of each column: the first of Arrow's that all values have.
     written : dict of str to pyarrow.DataType
         Types in the temporary file.
-    numbers : dict of str to Numbering
-        Of the first columns as far as they have no names.
     pieces : list of Piece
         Of the temporary file.
     """
@@ -169,7 +156,6 @@ class ImportedText:
     n_rows: int
     types: dict[str, pa.DataType]
     written: dict[str, pa.DataType]
-    numbers: dict[str, Numbering]
     pieces: list[Piece]
 
 
@@ -241,8 +227,6 @@ def import_text(
     n_rows = 0
     odd: list[str] = []
     inferred = [column for column in columns if column not in known_types]
-    unnamed = unnamed_first(text.names)
-    numbers = {column: Numbering() for column in inferred if column in unnamed}
     types = {column: known_types.get(column, pa.null()) for column in columns}
     texts = dict.fromkeys(as_text, pa.string())
     with text.problems(), RowWriter(folder, name, text.path) as rows:
@@ -252,8 +236,6 @@ def import_text(
                 rows.write(Batch(pa.Table.from_batches([batch])))
                 for column in inferred:
                     values = batch.column(column)
-                    if column in numbers:
-                        numbers[column] += Numbering.of(values)
                     if not pa.types.is_string(types[column]):
                         kind = values.type
                         if column in as_text:
@@ -272,7 +254,7 @@ def import_text(
     for column in inferred:
         if types[column] == HEXADECIMAL:
             types[column] = pa.int64()
-    return ImportedText(n_rows, types, {**types, **texts}, numbers, pieces)
+    return ImportedText(n_rows, types, {**types, **texts}, pieces)
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
