@@ -796,8 +796,10 @@ def test_solver(folder, run, done):
     assert found[2]["scores"]["r2"]["value"] == pytest.approx(
         found[0]["scores"]["r2"]["value"], abs=0.02
     )
-    assert "direct, by the Gram matrix" in run(*fit, "--details")[1]
-    out = run(*fit, "--solver", "exact", "--details")[1]
+    done(*fit, "--out", "m")
+    assert "direct, by the Gram matrix" in run("inspect", "m")[1]
+    done(*fit, "--solver", "exact", "--out", "m")
+    out = run("inspect", "m")[1]
     assert "exact kernel matrix" in out
     assert " rows; ridge penalty" in out
 
@@ -1621,10 +1623,10 @@ def write_many(name):
 
 
 @pytest.mark.slow
-def test_fit_prints_a_summary_and_details(folder, run):
+def test_fit_prints_a_summary_and_inspect_the_rest(folder, run):
     write_many("many.csv")
     fit = ("fit", "many.csv", "--target", "price", "--out", "m", "--n-components", "64")
-    summary, details = run(*fit)[1], run(*fit, "--details")[1]
+    summary, details = run(*fit)[1], run("inspect", "m")[1]
     assert [line.split()[0] for line in summary.splitlines()] == [
         "data",
         "task",
@@ -1633,10 +1635,8 @@ def test_fit_prints_a_summary_and_details(folder, run):
         "RMSE",
         "saved",
     ]
-    assert "more with --details" in summary
     firsts = {line.split()[0] for line in details.splitlines() if line.strip()}
-    assert {"training", "test", "candidates", "Baseline:"} <= firsts
-    assert "more with --details" not in details
+    assert {"holds", "columns", "solver", "R²", "RMSE", "candidates"} <= firsts
     unscored = run("fit", "houses.csv", "--target", "price", *FAST, "--test-size", "0")[
         1
     ]

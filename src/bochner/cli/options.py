@@ -310,9 +310,3 @@ Unbounded = Annotated[
         help="Let predictions go beyond the range of the target (regression).",
     ),
 ]
-Details = Annotated[
-    bool,
-    typer.Option(
-        "--details", help="Print the full report of the fit, not only the summary."
-    ),
-]
