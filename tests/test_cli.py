@@ -1187,7 +1187,7 @@ def test_no_column_to_learn_from(folder, refused):
         (b"x,y\n\xc3\xa9,2\n\xe9,2\n", "UTF-8"),
         ("x,price\n1,2\ninf,3\n", "column 'x', line 3; "),
         ("x,Price \n1,2\n", "did you mean 'Price '?"),
-        ("x,y\n1,2\n", "its columns are 'x', 'y'"),
+        ("x,y\n1,2\n", "there are 'x', 'y'"),
     ],
 )
 def test_faulty_tables(folder, refused, content, match):

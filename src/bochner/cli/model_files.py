@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent, listed
-from bochner.cli.tables import open_table
+from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent
+from bochner.cli.tables import open_rows
 from bochner.data.file_kinds import COMPRESSED, HEAD, kind_by_content, kind_by_name
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
-from bochner.notices import quiet
+from bochner.notices import listed, quiet
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.paths import files_of
 
@@ -106,11 +106,11 @@ class SavedModel:
         text = {*self.text_columns, *self.model.encoder_.written}
         return dict.fromkeys(set(self.columns or []) - text, "")
 
-    def open_table(
+    def open_rows(
         self, path: Path, note: Callable[[str], None], *named: str
-    ) -> pa.Table | TableSource:
+    ) -> TableSource:
         """A table with rows for the model; `named` are columns beside its inputs."""
-        return open_table(
+        return open_rows(
             path,
             note,
             self.text_columns,

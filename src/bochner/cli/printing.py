@@ -15,8 +15,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bochner.cli.failures import Facts, listed, printable
+from bochner.cli.failures import Facts, printable
 from bochner.markup import cut, cut_all, cut_named, named_shares, number
+from bochner.notices import listed
 from bochner.scores.summaries import NAMES, cells, score_rows
 
 LEAST_SHARE = 0.01

@@ -16,16 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.cli.failures import CommandError, Facts, listed, missing_column, printable
+from bochner.cli.failures import CommandError, Facts, printable
 from bochner.cli.tables import noted, place_of
 from bochner.data.columns import base_kind
 from bochner.data.hashes import row_hashes
 from bochner.data.written_values import read_written, written_kind
+from bochner.notices import listed
 from bochner.scores import summaries as scores
 from bochner.sources.base import TableSource
 from bochner.sources.column_values import why_text
 from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches, has_lines
+from bochner.sources.schema import require
 
 CLASSES = "if it holds classes, use --task classification"
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
@@ -222,8 +224,7 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     first : int, default=0
         Rows above, where the table is a piece of another one.
     """
-    if name not in table.column_names:
-        raise missing_column(name, table.column_names, path)
+    require(table.column_names, [name], f"{path}: ")
     column = table[name].combine_chunks()
     kind = kind_of_type(column.type)
     if kind == "":
