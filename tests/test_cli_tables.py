@@ -144,7 +144,7 @@ def test_columns_that_are_text_stay_text(tmp_path):
             b"a,b\n1,\xc3\xa9\n2,\xe9\n",
             "line 3, column 'b': text that is not UTF-8",
         ),
-        (b"\xc3\xa9,\xe9\n1,x\n", "column names: text that is not UTF-8"),
+        (b"\xc3\xa9,\xe9\n1,x\n", "text that is not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16-le"), "binary data, not a table"),
         (b"PK\x03\x04....", "Excel workbook"),
         (b"\x00\x01\x02", "binary data"),

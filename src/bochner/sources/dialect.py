@@ -415,7 +415,6 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
             again = f"repeat, and the later {listed(renamed.values())} {are} read as"
             remarks.append(f"Column names{PLACE} {again} {listed(renamed)}.")
         if has_row_names or renamed:
-            without = [first.row, *without]
             dialect = replace(dialect, names=tuple(distinct))
         dialect = replace(dialect, without=tuple(without), has_row_names=has_row_names)
     # Separators at the ends of lines, where no column has a name or a value

@@ -57,6 +57,27 @@ class Row(NamedTuple):
         return self.text.strip(b"\r\n").removeprefix(BOM)
 
 
+def whole_rows(stream: Any, separator: str, n_bytes: int) -> Iterator[bytes]:
+    """Yield delimited text about `n_bytes` bytes at a time, whole rows each time, as
+    Arrow parses them; more where a row is longer.
+    """
+    mark = re.escape(separator.encode())
+    plain = rb"[^%s\n]*+" % mark
+    field = rb'(?:"(?:[^"]++|"")*+"%s|(?!")%s)' % (plain, plain)
+    rows = re.compile(rb"(?:%s(?:%s%s)*+\n)*+" % (field, mark, field))
+    rest = stream.read(n_bytes).removeprefix(BOM)
+    while more := stream.read(max(n_bytes, len(rest))):
+        end = rest.rfind(b"\n") + 1
+        if b'"' in rest:
+            whole = rows.match(rest)
+            end = whole.end() if whole else 0
+        if end:
+            yield rest[:end]
+        rest = rest[end:] + more
+    if rest:
+        yield rest
+
+
 def rows_of(
     stream: Any, separator: str, begin: int = 0, lines_above: int = 0
 ) -> Iterator[Row]:
