@@ -69,7 +69,6 @@ ENDS = {
     "sources/libsvm_files.py _lines": [INPUT],
     "sources/memory.py MappedArray.of": [INNER],
     "sources/rows.py rebatch": [INPUT],
-    "sources/text_files.py _ends_open": [INPUT],
     "sources/text_files.py whole_rows": [INPUT],
     "theory/bounds.py _smallest": [HALVED, HALVED],
     "theory/bounds.py least_error": [HALVED],

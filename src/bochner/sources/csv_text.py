@@ -4,14 +4,12 @@ with it.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -22,20 +20,16 @@ from bochner.sources.dialect import Dialect, dialect_of, fields_of, lines_in_wor
 from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import (
     Row,
-    blocks,
     damaged,
     opened_bytes,
     rows_of,
-    stream_of,
-    stream_without,
-    survey,
     whole_rows,
 )
 
 BLOCK_BYTES = 1 << 20
 FIRST_BYTES = 4 * HEAD  # which tell how a table is written
 LONGEST_HEADER = 1 << 24  # bytes of the header of an ARFF file
-ROWS_AT_ONCE = 1000  # that are rewritten
+TAIL = 1 << 13  # bytes at the end of a file that tell what stands below its table
 NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
 NOT_UTF8 = "text that is not UTF-8; save the file with UTF-8 encoding"
 
@@ -91,53 +85,55 @@ class CsvText:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, from that of the names on."""
-        begin = self.dialect.begin
-        with self.opened_bytes() as stream:
-            stream.read(begin)
-            yield from rows_of(stream, self.separator, begin, self.dialect.lines_above)
+        dialect = self.dialect
+        blocks = self._whole_rows()
+        return rows_of(blocks, self.separator, dialect.begin, dialect.lines_above)
 
-    def opened_bytes(self) -> Any:
-        """A stream of the bytes in UTF-8."""
-        stream = opened_bytes(self.path)
-        if self.dialect.is_recoded:
-            return stream_of(self.dialect.decoded(blocks(stream)))
-        return stream
+    def _whole_rows(self) -> Iterator[bytes]:
+        """Yield the rows as they are in the file, in UTF-8, many at a time."""
+        with opened_bytes(self.path) as raw, self.dialect.recoded(raw) as stream:
+            stream.read(self.dialect.begin)
+            yield from whole_rows(stream, self.separator, BLOCK_BYTES)
 
     def surveyed(self) -> CsvText:
         """The file without the rows that only a look at all bytes tells to be none of
         the table.
         """
         first = next(self.rows(), Row(1, 0, b""))
-        after = first.start + len(first.text)
         mark = self._names_that_repeat(first)
-        with self.opened_bytes() as stream:
-            file_survey = survey(stream, after, mark)
-        # Where later bytes are not UTF-8
-        if (
-            file_survey.beyond_ascii
-            and first.text.isascii()
-            and not self.dialect.is_recoded
-        ):
-            dialect = self.dialect.with_encoding_of(file_survey.beyond_ascii)
-            if dialect.is_recoded:
-                return replace(self, dialect=dialect).surveyed()
-        # Rows that repeat the names, but for those that are left out already
         left_out = {first.start, *(row.start for row in self.without)}
-        repeated = [
-            row
-            for row in (self.rows() if file_survey.has_mark else ())
-            if row.content == mark and row.start not in left_out
-        ]
+        repeated = list[Row]()
+        size = self.dialect.begin
+        above = self.dialect.lines_above
+        tail = b""
+        for block in self._whole_rows():
+            # Bytes that are not UTF-8
+            if not block.isascii() and first.text.isascii():
+                dialect = self.dialect.with_encoding_of(block)
+                if dialect.is_recoded and not self.dialect.is_recoded:
+                    return replace(self, dialect=dialect).surveyed()
+            # Rows that repeat the names, but for those that are left out already
+            if mark and mark in block:
+                rows = rows_of([block], self.separator, size, above)
+                repeated += [row for row in rows if row.content == mark]
+            size += len(block)
+            above += block.count(b"\n")
+            tail = (tail + block)[-TAIL:]
+        repeated = [row for row in repeated if row.start not in left_out]
         names_again = lines_in_words(
             [row.line for row in repeated],
             "repeats the column names, and is left out",
             "repeat the column names, and are left out",
         )
-        # Rows below the table
+        # Rows below the table, among the last whole lines
+        if len(tail) < size - self.dialect.begin:
+            _, _, tail = tail.partition(b"\n")
+        start = size - len(tail)
+        above -= tail.count(b"\n")
+        last = list(rows_of([tail], self.separator, start, above))
+        n_below = self.dialect.rows_below(last)
         below = [
-            row
-            for row in self._rows_below(file_survey.size, file_survey.tail)
-            if row.start not in left_out
+            row for row in last[len(last) - n_below :] if row.start not in left_out
         ]
         sums = lines_in_words(
             [row.line for row in below],
@@ -165,23 +161,22 @@ class CsvText:
             return b""
         return first.content
 
-    def _rows_below(self, size: int, tail: bytes) -> list[Row]:
-        """The rows that are below the table, of a text with these last lines."""
-        rows = list(rows_of(io.BytesIO(tail), self.separator))
-        n = self.dialect.rows_below(rows)
-        if not n:
-            return []
-        # Their places in the file
-        start = size - len(tail)
-        with self.opened_bytes() as stream:
-            above = sum(block.count(b"\n") for block in blocks(stream))
-        above -= tail.count(b"\n")
-        return [Row(above + row.line, start + row.start, row.text) for row in rows[-n:]]
-
     def blocks(self) -> Iterator[bytes]:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""
-        blocks = whole_rows(self.opened(), self.separator, BLOCK_BYTES)
-        return (block for block in blocks if block.strip(b"\r\n"))
+        begin = self.dialect.begin
+        left_out = sorted(self.without, key=lambda row: row.start, reverse=True)
+        for block in self._whole_rows():
+            size = len(block)
+            for row in left_out:
+                start = row.start - begin
+                if 0 <= start < size:
+                    block = block[:start] + block[start + len(row.text) :]
+            begin += size
+            if self.dialect.form != "plain":
+                rows = rows_of([block], self.separator)
+                block = b"".join(self.dialect.rewritten(row.text) for row in rows)
+            if block.strip(b"\r\n"):
+                yield block
 
     def table(
         self, block: bytes, types: Types, columns: Sequence[str] | None = None
@@ -218,22 +213,6 @@ class CsvText:
             for block in self.blocks():
                 return self.table(block, {}).schema
         return pa.schema([(name, pa.null()) for name in self.names])
-
-    def opened(self) -> Any:
-        """A stream of the bytes of the rows that are not left out."""
-        if self.dialect.form != "plain":
-            return stream_of(self._rewritten())
-        begin = self.dialect.begin
-        stream = self.opened_bytes()
-        stream.read(begin)
-        gaps = [(row.start - begin, len(row.text)) for row in self.without]
-        return stream_without(stream, gaps)
-
-    def _rewritten(self) -> Iterator[bytes]:
-        """Yield the rows that are not left out as Arrow reads them, many at a time."""
-        rows = (row.text for row in self.table_rows())
-        rewritten_rows = filter(None, map(self.dialect.rewritten, rows))
-        return iter(lambda: b"".join(islice(rewritten_rows, ROWS_AT_ONCE)), b"")
 
     @contextmanager
     def problems(self, rows_above: int = 0) -> Iterator[None]:
