@@ -68,7 +68,7 @@ def test_names_that_come_again(tmp_path):
         b'\xef\xbb\xbfa,b\r\n1,"2\na,b\n"\r\na,b\r\n\n\xef\xbb\xbfa,b\n8,9\na,bc\na,b'
     )
     kept = written(tmp_path / "t.csv", content).surveyed()
-    assert [row.line for row in kept.without] == [1, 5, 7, 10]
+    assert [row.line for row in kept.dialect.without] == [1, 5, 7, 10]
     (block,) = kept.blocks()
     table = kept.table(block, {})
     assert table.to_pydict() == {"a": ["1", "8", "a"], "b": ["2\na,b\n", "9", "bc"]}
@@ -79,5 +79,5 @@ def test_names_that_come_again(tmp_path):
     "content", [b"word\nthe\nword\n", b"1,2.5\n3,4\n1,2.5\n", b"a,b\n1,2\na,bc\nxa,b\n"]
 )
 def test_rows_that_are_no_names(tmp_path, content):
-    without = written(tmp_path / "t.csv", content).surveyed().without
+    without = written(tmp_path / "t.csv", content).surveyed().dialect.without
     assert [row.line for row in without] in ([], [1])

@@ -324,6 +324,7 @@ def report(
         words += ["--training", str(training)]
         _, X_train, training_truth, n_train = true_rows(saved, training, target, notes)
         fitted = X_train, training_truth.values, _row_numbers(training_truth, n_train)
+    lines = [] if saved.options is None else [fit_line(saved)]
     origin = Origin(
         saved.target,
         model.name,
@@ -333,7 +334,7 @@ def report(
         saved.rows,
         _row_numbers(truth, n_rows),
         _share(truth, n_rows),
-        (fit_line(saved), shlex.join(words)),
+        (*lines, shlex.join(words)),
         saved.rows_held_out,
     )
     with errors_of(data):

@@ -24,7 +24,6 @@ from bochner.cli.references import reference_scores
 from bochner.cli.tables import fitted_encoder, open_table, refuse_infinite
 from bochner.cli.target import (
     TargetSummary,
-    kind_of_type,
     learned_task,
     score,
     summary_of_target,
@@ -378,9 +377,9 @@ def plan(**given: Any) -> Facts:
         if rows.names is not None:
             require(rows.names, [target])
         if task == "auto":
-            kind = "" if rows.target is None else kind_of_type(rows.target)
-            is_class = kind in ("text", "category", "boolean")
-            task = "classification" if is_class else "regression"
+            kind = pa.float64() if rows.target is None else rows.target
+            is_number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
+            task = "regression" if is_number else "classification"
             notes.append(
                 f"Planned as {task}; use --task if the target is something else."
             )

@@ -196,16 +196,6 @@ def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
         yield "Numbers have decimal commas."
 
 
-def column_names(path: str | os.PathLike[str]) -> list[str]:
-    """Names of the columns of a table, of text by its first lines alone; SourceError
-    where it cannot be read.
-    """
-    first = files_of(path)[0]
-    if kind_of(first) in TEXT_KINDS:
-        return list(whole_file(first).names)
-    return open_selected(path, Selection()).names or []
-
-
 def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
     """The columns of CSV files that are text; None where there are none, and of
     other files, which know their types.

@@ -45,21 +45,20 @@ class CsvText:
     file : FileState
     dialect : Dialect
         How the file is written.
-    names : tuple of str
-        Of all columns of the file.
-    without : tuple of Row
-        Rows that are none of the table.
     """
 
     file: FileState
     dialect: Dialect = field(default_factory=Dialect)
-    names: tuple[str, ...] = ()
-    without: tuple[Row, ...] = ()
 
     @property
     def path(self) -> str:
         """Of the file."""
         return self.file.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all columns of the file."""
+        return self.dialect.names
 
     @property
     def separator(self) -> str:
@@ -80,7 +79,7 @@ class CsvText:
 
     def table_rows(self) -> Iterator[Row]:
         """Yield the rows that are not left out."""
-        left_out = {row.start for row in self.without}
+        left_out = {row.start for row in self.dialect.without}
         return (row for row in self.rows() if row.start not in left_out)
 
     def rows(self) -> Iterator[Row]:
@@ -101,7 +100,7 @@ class CsvText:
         """
         first = next(self.rows(), Row(1, 0, b""))
         mark = self._names_that_repeat(first)
-        left_out = {first.start, *(row.start for row in self.without)}
+        left_out = {first.start, *(row.start for row in self.dialect.without)}
         repeated = list[Row]()
         size = self.dialect.begin
         above = self.dialect.lines_above
@@ -140,9 +139,9 @@ class CsvText:
             "is below the table, and is left out",
             "are below the table, and are left out",
         )
-        without = (*self.without, *repeated, *below)
-        dialect = self.dialect.saying(names_again, sums)
-        return replace(self, without=without, dialect=dialect)
+        without = (*self.dialect.without, *repeated, *below)
+        dialect = replace(self.dialect, without=without)
+        return replace(self, dialect=dialect.saying(names_again, sums))
 
     def _names_that_repeat(self, first: Row) -> bytes:
         """What a row is like that repeats the names; empty where none is taken as
@@ -164,7 +163,7 @@ class CsvText:
     def blocks(self) -> Iterator[bytes]:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""
         begin = self.dialect.begin
-        left_out = sorted(self.without, key=lambda row: row.start, reverse=True)
+        left_out = sorted(self.dialect.without, key=lambda row: row.start, reverse=True)
         for block in self._whole_rows():
             size = len(block)
             for row in left_out:
@@ -253,18 +252,21 @@ def whole_file(path: Path) -> CsvText:
         dialect = dialect_of(head, is_whole, kind)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
-    whole = replace(whole, dialect=dialect, without=dialect.without)
-    names = dialect.names
+    whole = replace(whole, dialect=dialect)
     with whole.problems():
         if dialect.has_names:
             first = next(whole.rows(), Row(1, 0, b""))
             first.text.decode()  # an error where it is not UTF-8
             written = first._replace(text=dialect.rewritten(first.text))
-            names = names or tuple(fields_of(written.content, dialect.separator))
-            whole = replace(whole, without=(first, *dialect.without))
-    if not names:
+            dialect = replace(
+                dialect,
+                names=dialect.names
+                or tuple(fields_of(written.content, dialect.separator)),
+                without=(first, *dialect.without),
+            )
+    if not dialect.names:
         raise SourceError(f"{path}: the file has no column names and no rows")
-    return replace(whole, names=names)
+    return replace(whole, dialect=dialect)
 
 
 def _problem(error: Exception, text: CsvText, rows_above: int) -> str:

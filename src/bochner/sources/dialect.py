@@ -76,8 +76,8 @@ class Dialect:
     begin, lines_above : int
         First byte of the names, or of the rows where there are none above them, and
         the number of lines before it.
-    names : tuple of str, or None
-        Of the columns; None where they are those in the first row.
+    names : tuple of str
+        Of the columns; empty where they are those in the first row.
     has_names : bool
         Whether the first row has names.
     without : tuple of Row
@@ -103,7 +103,7 @@ class Dialect:
     lone_returns: bool = False
     begin: int = 0
     lines_above: int = 0
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] = ()
     has_names: bool = True
     without: tuple[Row, ...] = ()
     form: str = "plain"

@@ -191,7 +191,7 @@ class Roles:
         columns = []
         missing = []
         for name in self.target:
-            values, gaps = _read_target(_column(batch.X, name), name)
+            values, gaps = read_column(_column(batch.X, name), name)
             # What is kept has NaN, or None among what are no numbers, in the gaps
             kind = values.dtype.kind
             if self.without == "keep" and kind in "ib" and gaps.any():
@@ -290,7 +290,7 @@ def _column(X: Any, name: str) -> pa.ChunkedArray:
     return X.column(name)
 
 
-def _read_target(column: pa.ChunkedArray, name: str) -> tuple[NDArray, Mask]:
+def read_column(column: pa.ChunkedArray, name: str) -> tuple[NDArray, Mask]:
     """Values of a column of targets, and where there are none."""
     import pyarrow.compute as pc
 
