@@ -66,7 +66,6 @@ ENDS = {
     "solvers/loss_passes.py minimise_in_passes": [COUNT, COUNT],
     "solvers/newton.py minimise": [COUNT],
     "sources/batches.py numbered": [INPUT],
-    "sources/libsvm_files.py _lines": [INPUT],
     "sources/memory.py MappedArray.of": [INNER],
     "sources/rows.py rebatch": [INPUT],
     "sources/text_files.py whole_rows": [INPUT],
