@@ -189,7 +189,7 @@ def failing():
         ),
         ([X, X[:, :2]], "batch 2: 2 columns, where 3 are expected"),
         ([X, (X, Y)], "batch 2: an array with y, where an array is expected"),
-        ([X, sp.csr_array(X)], "batch 2: a sparse matrix, but"),
+        ([X, sp.csr_array(X)], "batch 2: a sparse matrix, where"),
         (
             [(X, Y), (X, Y[:3])],
             "batch 2: y has 3 rows, but X has 100; give one for each row",
