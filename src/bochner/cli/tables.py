@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -41,7 +40,7 @@ def open_rows(
     sample: int | None = None,
     exclude: Collection[str] = (),
     named: Collection[str] = (),
-    refused: Mapping[str, str] = MappingProxyType({}),
+    refused: Collection[str] = (),
 ) -> TableSource:
     """A table that is read part by part.
 
@@ -59,9 +58,8 @@ def open_rows(
         Columns that are left out; of several files they may be in some only.
     named : collection of str
         Columns that are no index of the rows.
-    refused : mapping of str to str
-        Columns of CSV files that are refused where they are text because of few values,
-        with a cure or nothing.
+    refused : collection of str
+        Columns of CSV files that are refused where they are text because of few values.
     """
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
@@ -71,11 +69,9 @@ def open_rows(
         source = open_selected(path, selection, _text_schema(path, as_text), sample)
     for sentence in (*_form_of_text(source, path), *remarks):
         note(sentence)
-    for name, cure in refused.items():
+    for name in sorted(refused):
         if why := why_text(source, name):
-            raise CommandError(
-                f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}"
-            )
+            raise CommandError(f"{path}: column '{name}' {why}")
     return source
 
 

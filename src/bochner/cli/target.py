@@ -66,13 +66,12 @@ class Target:
 
     def take(self, positions: NDArray) -> Target:
         """Some of the values."""
-        return Target(
-            self.name,
-            self.kind,
-            self.values[positions],
-            self.rows[positions],
-            0,
-            None if self.group is None else self.group[positions],
+        return replace(
+            self,
+            values=self.values[positions],
+            rows=self.rows[positions],
+            missing=0,
+            group=None if self.group is None else self.group[positions],
         )
 
     def as_numbers(self, path: Any) -> Target:
