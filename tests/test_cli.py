@@ -796,8 +796,10 @@ def test_solver(folder, run, done):
     assert found[2]["scores"]["r2"]["value"] == pytest.approx(
         found[0]["scores"]["r2"]["value"], abs=0.02
     )
-    assert "direct, by the Gram matrix" in run(*fit, "--details")[1]
-    out = run(*fit, "--solver", "exact", "--details")[1]
+    done(*fit, "--out", "m")
+    assert "direct, by the Gram matrix" in run("inspect", "m")[1]
+    done(*fit, "--solver", "exact", "--out", "m")
+    out = run("inspect", "m")[1]
     assert "exact kernel matrix" in out
     assert " rows; ridge penalty" in out
 
@@ -1045,8 +1047,8 @@ def test_task_follows_from_the_target(values, task):
 @pytest.mark.parametrize(
     ("values", "task", "match"),
     [
-        (pa.array(["2020-01-01"] * 5).cast(pa.date32()), "auto", "type date32"),
-        ([[1], [2]], "auto", "type list"),
+        (pa.array(["2020-01-01"] * 5).cast(pa.date32()), "auto", "dates or durations"),
+        ([[1], [2]], "auto", "not list"),
         (pa.nulls(5), "auto", "no values"),
         ([float("nan")] * 3, "auto", "no values"),
         ([None, None], "classification", "no values"),
@@ -1185,7 +1187,7 @@ def test_no_column_to_learn_from(folder, refused):
         (b"x,y\n\xc3\xa9,2\n\xe9,2\n", "UTF-8"),
         ("x,price\n1,2\ninf,3\n", "column 'x', line 3; "),
         ("x,Price \n1,2\n", "did you mean 'Price '?"),
-        ("x,y\n1,2\n", "its columns are 'x', 'y'"),
+        ("x,y\n1,2\n", "there are 'x', 'y'"),
     ],
 )
 def test_faulty_tables(folder, refused, content, match):
@@ -1275,7 +1277,7 @@ def test_names_that_come_again_and_row_numbers(folder, done, more):
     report = done("fit", path, "--target", "y", "--out", "m", *FAST, *more)
     assert (report["task"], report["rows"], report["columns"]) == ("regression", 120, 2)
     assert report["notes"][:2] == [
-        "Column 1, which has no name, numbers the rows, and is left out.",
+        "Column 1, which has no name, is taken for numbers of the rows, and is left out.",
         "Line 62 repeats the column names, and is left out.",
     ]
     assert [note[:25] for note in report["notes"][2:]] == (
@@ -1621,10 +1623,10 @@ def write_many(name):
 
 
 @pytest.mark.slow
-def test_fit_prints_a_summary_and_details(folder, run):
+def test_fit_prints_a_summary_and_inspect_the_rest(folder, run):
     write_many("many.csv")
     fit = ("fit", "many.csv", "--target", "price", "--out", "m", "--n-components", "64")
-    summary, details = run(*fit)[1], run(*fit, "--details")[1]
+    summary, details = run(*fit)[1], run("inspect", "m")[1]
     assert [line.split()[0] for line in summary.splitlines()] == [
         "data",
         "task",
@@ -1633,44 +1635,12 @@ def test_fit_prints_a_summary_and_details(folder, run):
         "RMSE",
         "saved",
     ]
-    assert "more with --details" in summary
     firsts = {line.split()[0] for line in details.splitlines() if line.strip()}
-    assert {"training", "test", "candidates", "Baseline:"} <= firsts
-    assert "more with --details" not in details
+    assert {"holds", "columns", "solver", "R²", "RMSE", "candidates"} <= firsts
     unscored = run("fit", "houses.csv", "--target", "price", *FAST, "--test-size", "0")[
         1
     ]
     assert "none, because there are no test rows" in unscored
-
-
-COMPLETIONS = """
-import os, sys
-from bochner.cli import main
-
-for words in sys.argv[1:]:
-    os.environ.update(COMP_WORDS=f"bochner {words}", COMP_CWORD=str(len(words.split(" "))))
-    try:
-        main()
-    except SystemExit:
-        print("--")
-"""
-
-
-def test_shells_complete_columns(folder):
-    expected = {
-        "fit houses.csv --target ": list(TABLE.column_names),
-        "fit houses.csv --target pr": ["price"],
-        "fit none --target ": [],
-    }
-    environment = os.environ | {"_BOCHNER_COMPLETE": "complete_bash"}
-    command = [sys.executable, "-c", COMPLETIONS, *expected]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=60
-    )
-    found = [part.split("\n")[:-1] for part in done.stdout.split("--\n")[:-1]]
-    assert [[name for name in names if name] for names in found] == list(
-        expected.values()
-    ), done.stderr
 
 
 def test_pipe_is_plain_and_silent(folder):

@@ -16,9 +16,8 @@ from pyarrow import csv, parquet
 
 from bochner import TableEncoder
 from bochner.cli.failures import CommandError
-from bochner.cli.tables import column_names
 from bochner.data.file_kinds import kind_by_name
-from bochner.sources import csv_files, writing
+from bochner.sources import writing
 from whole_tables import read_table
 
 
@@ -144,7 +143,7 @@ def test_columns_that_are_text_stay_text(tmp_path):
             b"a,b\n1,\xc3\xa9\n2,\xe9\n",
             "line 3, column 'b': text that is not UTF-8",
         ),
-        (b"\xc3\xa9,\xe9\n1,x\n", "column names: text that is not UTF-8"),
+        (b"\xc3\xa9,\xe9\n1,x\n", "text that is not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16-le"), "binary data, not a table"),
         (b"PK\x03\x04....", "Excel workbook"),
         (b"\x00\x01\x02", "binary data"),
@@ -310,14 +309,3 @@ def test_a_late_decimal_comma(tmp_path):
     with pytest.warns(UserWarning, match="Column 'a': read as numbers"):
         encoder = TableEncoder().fit(read_table(path, note=print))
     assert encoder.written == {"a": "number written 1,5"}
-
-
-def test_names_are_completed_by_the_first_lines(tmp_path, monkeypatch):
-    """Rows are not read: a shell asks at each key."""
-    for name in ("t.csv", "u.csv"):
-        written(tmp_path / name, "# title\nprice;area\n1,5;2\n2,5;3\n")
-    parquet.write_table(TABLE, tmp_path / "t.parquet")
-    monkeypatch.setattr(csv_files, "RowWriter", lambda *_: pytest.fail("rows are read"))
-    assert column_names(tmp_path / "t.csv") == ["price", "area"]
-    assert column_names(str(tmp_path / "*.csv")) == ["price", "area"]
-    assert column_names(tmp_path / "t.parquet") == TABLE.column_names

@@ -40,7 +40,7 @@ def words(tmp_path, monkeypatch, model):
 def test_rows_are_counted(words, run):
     fit = ("fit", "words.csv", "--target", "rolls", "--kernel", "gaussian")
     for command, said in (
-        ((*fit, "--alpha", "0.1"), f"words.csv: {N} rows, 2 columns"),
+        ((*fit, "--alpha", "0.1"), f"words.csv: {N} rows; 2 columns"),
         (("evaluate", "m.safetensors", "words.csv"), f"words.csv: {N} rows\n"),
         (
             ("report", "m.safetensors", "words.csv", "--out", "page.html"),
@@ -104,7 +104,6 @@ def test_long_questions_are_short_in_print_and_whole_in_files(
     )
     printed = [
         run(*fit),
-        run(*fit, "--details"),
         run("explain", "m", "asked.csv", "--out", "e.csv"),
         run("inspect", "m"),
     ]

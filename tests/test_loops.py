@@ -66,13 +66,9 @@ ENDS = {
     "solvers/loss_passes.py minimise_in_passes": [COUNT, COUNT],
     "solvers/newton.py minimise": [COUNT],
     "sources/batches.py numbered": [INPUT],
-    "sources/csv_text.py CsvText.batches": [
-        HALVED
-    ],  # the types are known the second time; blocks grow to a bound
-    "sources/libsvm_files.py _lines": [INPUT],
     "sources/memory.py MappedArray.of": [INNER],
     "sources/rows.py rebatch": [INPUT],
-    "sources/text_files.py _ends_open": [INPUT],
+    "sources/text_files.py whole_rows": [INPUT],
     "theory/bounds.py _smallest": [HALVED, HALVED],
     "theory/bounds.py least_error": [HALVED],
     "unsupervised/novelty_detector.py bin_lengthscale": [HALVED],

@@ -111,7 +111,7 @@ def encoded(data, roles=ROLES):
     source = open_source(data)
     seen = scan(source, roles, labels=False, seed=0, size=1500)
     encode = partial(TableEncoder.of(seen.table).encode, dtype=np.float64)
-    X, y, weight, _ = seen.sample
+    X, y, weight, *_ = seen.sample
     sample = ArraySource(encode(X), y, weight, targets=columns)
     return StreamSource(
         source,

@@ -21,7 +21,7 @@ class ListPart:
         return sum(batch.X.shape[0] for batch in self.batches) if self.known else None
 
     def read(self, n_bytes=0):
-        for X, y, weight, _ in self.batches:
+        for X, y, weight, *_ in self.batches:
             n = X.shape[0]
             for a in range(0, n, self.rows or max(n, 1)):
                 part = slice(a, min(a + (self.rows or n), n))

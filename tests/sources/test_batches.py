@@ -187,9 +187,9 @@ def failing():
             [pa.table({"a": [1]}), pa.table({"a": ["x"]})],
             "batch 2: column 'a' is string",
         ),
-        ([X, X[:, :2]], "batch 2: 2 columns, but the first batch has 3"),
-        ([X, (X, Y)], "batch 2: an array with y, but the first batch is an array"),
-        ([X, sp.csr_array(X)], "batch 2: a sparse matrix, but"),
+        ([X, X[:, :2]], "batch 2: 2 columns, where 3 are expected"),
+        ([X, (X, Y)], "batch 2: an array with y, where an array is expected"),
+        ([X, sp.csr_array(X)], "batch 2: a sparse matrix, where"),
         (
             [(X, Y), (X, Y[:3])],
             "batch 2: y has 3 rows, but X has 100; give one for each row",

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from bochner.sources.column_values import Numbering
 from bochner.sources.csv_text import whole_file
-from bochner.sources.text_files import rows_of
+from bochner.sources.text_files import rows_of, whole_rows
 
 
 @pytest.mark.slow
@@ -24,7 +23,7 @@ def test_rows_are_those_of_arrow(body):
     the quotes.
     """
     text = f"names\n{body}\n".encode()
-    found = list(rows_of(io.BytesIO(text), ","))
+    found = list(rows_of([text], ","))
     counted = []
     count = csv.ParseOptions(
         newlines_in_values=True,
@@ -40,6 +39,14 @@ def test_rows_are_those_of_arrow(body):
     lines = text.split(b"\n")
     assert all(row.text.startswith(lines[row.line - 1]) for row in found)
     assert all(text[row.start :].startswith(row.text) for row in found)
+    pieces = list(whole_rows(io.BytesIO(text), ",", 5))
+    assert b"".join(pieces) == text
+    ends = {row.start for row in found} | {len(text)}
+    for n_bytes in np.cumsum([len(piece) for piece in pieces]).tolist():
+        assert (
+            n_bytes in ends
+            or not text[n_bytes : min(e for e in ends if e >= n_bytes)].strip()
+        )
 
 
 def written(path, content):
@@ -52,8 +59,8 @@ def test_lines_count_blank_ones_and_those_inside_quotes(tmp_path):
         b'\xef\xbb\xbfa,b\r\n1,"2\n3"\r\n\r\n5" p,6\r\n"q ""z"" a,b\na,b\n",7\n8,9'
     )
     text = written(tmp_path / "t.csv", content)
-    assert list(text.lines()) == [1, 2, 5, 6, 9]
-    assert text.line_of_row(2) == 6
+    assert list(text.lines()) == [2, 5, 6, 9]
+    assert text.line_of(2) == 6
 
 
 def test_names_that_come_again(tmp_path):
@@ -61,66 +68,16 @@ def test_names_that_come_again(tmp_path):
         b'\xef\xbb\xbfa,b\r\n1,"2\na,b\n"\r\na,b\r\n\n\xef\xbb\xbfa,b\n8,9\na,bc\na,b'
     )
     kept = written(tmp_path / "t.csv", content).surveyed()
-    assert [row.line for row in kept.without] == [5, 7, 10]
-    with kept.opened() as stream:
-        table = csv.read_csv(
-            stream, parse_options=csv.ParseOptions(newlines_in_values=True)
-        )
+    assert [row.line for row in kept.dialect.without] == [1, 5, 7, 10]
+    (block,) = kept.blocks()
+    table = kept.table(block, {})
     assert table.to_pydict() == {"a": ["1", "8", "a"], "b": ["2\na,b\n", "9", "bc"]}
-    assert list(kept.lines()) == [1, 2, 8, 9]
+    assert list(kept.lines()) == [2, 8, 9]
 
 
 @pytest.mark.parametrize(
     "content", [b"word\nthe\nword\n", b"1,2.5\n3,4\n1,2.5\n", b"a,b\n1,2\na,bc\nxa,b\n"]
 )
 def test_rows_that_are_no_names(tmp_path, content):
-    assert written(tmp_path / "t.csv", content).surveyed().without == ()
-
-
-@pytest.mark.parametrize(
-    ("numbers", "truth"),
-    [
-        (np.random.default_rng(0).permutation(1000), True),
-        (np.random.default_rng(0).permutation(1000) + 1, True),
-        (np.arange(1000) + 2, False),
-        (np.array([0, 1, 1, 3]), False),
-        (np.array([0, 0, 3, 3]), False),
-        (np.array([0, 1.0, 2]), False),
-        (np.array(["1", " 0", "2"]), True),
-        (np.array(["1", "x", "2"]), False),
-        (np.array([], np.int64), False),
-    ],
-)
-def test_numbers_of_rows(numbers, truth):
-    column = pa.array(numbers)
-    assert Numbering.of(column).counts_rows == truth
-    halves = (
-        Numbering.of(column[: len(column) // 2]),
-        Numbering.of(column[len(column) // 2 :]),
-    )
-    assert (halves[0] + halves[1]).counts_rows == truth
-
-
-@pytest.mark.parametrize(
-    ("numbers", "truth"),
-    [
-        (np.arange(1000) * 3 + 2, True),
-        (np.random.default_rng(0).permutation(1000), True),
-        (np.random.default_rng(0).permutation(1000) * 2, False),
-        (np.array([1, 2, 2, 3]), False),
-        (np.array([-1, 2, 5]), False),
-        (np.array([1, 5, 3, 7]), False),
-        (np.array([7]), False),
-    ],
-)
-def test_numbers_of_rows_with_gaps(numbers, truth):
-    column = pa.array(numbers)
-    assert Numbering.of(column).is_index == truth
-    half = len(column) // 2
-    halves = Numbering.of(column[:half]), Numbering.of(column[half:])
-    assert (halves[0] + halves[1]).is_index == truth
-
-
-def test_a_gap_among_row_numbers():
-    assert not Numbering.of(pa.array([0, None, 2])).counts_rows
-    assert not Numbering().counts_rows
+    without = written(tmp_path / "t.csv", content).surveyed().dialect.without
+    assert [row.line for row in without] in ([], [1])

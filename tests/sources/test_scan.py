@@ -18,7 +18,7 @@ from bochner.engines.local import at_most
 from bochner.settings import settings
 from bochner.sources import scan as scan_module
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.rows import Roles, Rows
+from bochner.sources.rows import Roles
 from bochner.sources.scan import (
     RowSample,
     counted_categories,
@@ -197,7 +197,7 @@ def test_samples_of_parts_are_small():
     size, n = 1000, 10**6
     X = np.zeros((10**5, 1))
     sample = RowSample(size, 0, n)
-    sample.add(Rows(X, None, None, np.arange(10**5)), 0)
+    sample.add(Batch(X, number=np.arange(10**5)), 0)
     assert len(sample.batch.X) < 200
     assert size < sure_limit(size, n) / 2**64 * n < 2 * size
     assert sure_limit(size, size) == sure_limit(size, 10) == 2**64 - 1

@@ -35,7 +35,7 @@ def columns(y):
 def encoded(source, roles=ROLES, encode=None, ahead=False):
     seen = scan(source, roles, labels=False, seed=0, size=200)
     encode = encode or partial(TableEncoder.of(seen.table).encode, dtype=np.float32)
-    X, y, weight, _ = seen.sample
+    X, y, weight, *_ = seen.sample
     sample = ArraySource(encode(X), y, weight, targets=columns)
     return StreamSource(
         source,

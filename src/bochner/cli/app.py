@@ -63,7 +63,6 @@ def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
         @wraps(declared)
         def run(*, json: bool, traceback: bool, **arguments: Any) -> None:
-            details = arguments.pop("details", False)
             with guarded(traceback, arguments.get("model")):
                 if "numpy" not in sys.modules:
                     require_addresses("The command", LIBRARY_ADDRESSES)
@@ -72,7 +71,7 @@ def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]
                 from bochner.cli.printing import show
 
                 work = getattr(import_module(f"bochner.cli.{module}"), name)
-                show({"command": name} | work(**arguments), json, details)
+                show({"command": name} | work(**arguments), json)
 
         keyword = inspection.Parameter.KEYWORD_ONLY
         signature = inspection.signature(declared, eval_str=True)
@@ -170,7 +169,6 @@ def fit(
     sample: options.Sample = None,
     dask: options.Dask = None,
     device: options.Device = None,
-    details: options.Details = False,
 ) -> None:
     """Fit a model to a table, score it on a test split, and save it.
 
@@ -180,7 +178,7 @@ def fit(
     \b
     Examples:
       bochner fit houses.csv --target price --out houses.safetensors
-      bochner fit trees.parquet --target species --time-limit 10 --details
+      bochner fit trees.parquet --target species --time-limit 10
       bochner fit visits.csv --target cost --group patient --out visits.safetensors
       bochner fit 'rows/*.parquet' --target y --memory-limit 1.5GB --out y.safetensors
     """

@@ -69,7 +69,11 @@ class Arguments(SimpleNamespace):
         """What was given on the command line and changes the model or its scores, as
         it is given there.
         """
-        words = words_of({name: getattr(self, name) for name in OPTIONS})
+        words = []
+        for name in OPTIONS:
+            value = getattr(self, name)
+            if value not in ("auto", None):
+                words += [f"--{name.replace('_', '-')}", str(value)]
         if self.test_size != TEST_SIZE:
             words += ["--test-size", str(self.test_size)]
         for name in ("numeric", "text", "exclude"):
@@ -79,33 +83,8 @@ class Arguments(SimpleNamespace):
         return words + [f"--{name}" for name in flags if getattr(self, name)]
 
 
-def words_of(values: Facts) -> list[str]:
-    """Options with the values that are given, as words of a command."""
-    words = []
-    for name, value in values.items():
-        if value not in ("auto", None):
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    return words
-
-
 def fit_line(saved: Any) -> str:
-    """The command that fits such a model; the table of its rows is not known, nor
-    all options of other programs.
-    """
-    options = saved.options
-    if options is None:
-        model = saved.model
-        values = {name: getattr(model, name, None) for name in PARAMETERS}
-        values["seed"] = model.random_state
-        options = words_of(
-            {
-                name: value
-                for name, value in values.items()
-                if isinstance(value, str | int | float) and value != "squared"
-            }
-        )
-        options += ["--uncertainty"] if getattr(model, "uncertainty", False) else []
-        options += [] if getattr(model, "bounded", True) else ["--unbounded"]
-    words = ["--target", str(saved.target), "--task", saved.task, *options]
+    """The command that fitted a model; the table of its rows is not known."""
+    words = ["--target", str(saved.target), "--task", saved.task, *saved.options]
     words += ["--out", str(saved.path)]
     return "bochner fit TRAINING_TABLE " + shlex.join(words)

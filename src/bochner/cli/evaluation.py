@@ -20,19 +20,19 @@ from bochner.cli.failures import (
     CommandError,
     Facts,
     errors_of,
-    missing_column,
     printable,
 )
 from bochner.cli.model_files import SavedModel, check_output, read_model
-from bochner.cli.tables import drawn_rows, refuse_infinite, scored_share
-from bochner.cli.target import Target, no_values, score, with_target
+from bochner.cli.tables import refuse_infinite, some_rows
+from bochner.cli.target import Target, score, with_target
 from bochner.engines.progress import progress
 from bochner.estimators.explained_scores import training_rows_among
 from bochner.loops.clock import CLOCK
 from bochner.scores.summaries import NAMES, cells
 from bochner.settings import peak_bytes
-from bochner.sources.base import TableSource
+from bochner.sources.base import take_rows
 from bochner.sources.rowwise import named_columns, write_predictions
+from bochner.sources.schema import require
 from bochner.sources.writing import write_table
 
 
@@ -85,7 +85,7 @@ def _predicted(
     proba: bool,
 ) -> Facts:
     notes = list[str]()
-    table = saved.open_table(data, notes.append)
+    source = saved.open_rows(data, notes.append)
     start = CLOCK.seconds()
     target = "target" if saved.target is None else saved.target
     model = saved.model
@@ -95,8 +95,6 @@ def _predicted(
     def columns_of(rows: Any) -> Facts:
         """Columns of predictions, by name."""
         X = saved.inputs(rows, data)
-        if isinstance(table, pa.Table):
-            refuse_infinite(X, data)
         unseen.update(model.encoder_.count_unseen(X))
         if saved.task == "classification":
             columns = {f"{target}_predicted": pa.array(model.predict(X))}
@@ -119,17 +117,9 @@ def _predicted(
         written[:] = columns
         return columns
 
-    with errors_of(data):
-        if isinstance(table, TableSource):
-            names = table.names or []
-            with progress("Predicting", table.n_rows, True) as advance:
-                n_rows = write_predictions(table, columns_of, out, advance)
-        else:
-            names = table.column_names
-            n_rows = table.num_rows
-            columns = pa.table(columns_of(table))
-    if isinstance(table, pa.Table):
-        write_table([columns], out)
+    with errors_of(data), progress("Predicting", source.n_rows, True) as advance:
+        n_rows = write_predictions(source, columns_of, out, advance)
+    names = source.names or []
     used = {*(saved.columns or names), saved.target}
     notes += [
         f"{rows:,} of {n_rows:,} rows have a value of {name!r} that the fit did not "
@@ -155,11 +145,15 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
     check_output(out, data, model)
     saved = read_model(model, "explain")
     notes = list[str]()
-    table = saved.open_table(data, notes.append)
+    source = saved.open_rows(data, notes.append)
     start = CLOCK.seconds()
+    n_rows = source.n_rows or 0
     with errors_of(data):
-        sampled_rows, numbers, n_rows = _some_rows(table, rows, data)
-        X = saved.inputs(sampled_rows, data)
+        # As few rows of a large table are read as give enough of them by chance
+        drawn, share = some_rows(source, min(2 * rows / max(n_rows, 1), 1.0))
+        X = saved.inputs(drawn.X, data)
+        numbers = np.sort(np.random.default_rng(0).permutation(X.shape[0])[:rows])
+        X = take_rows(X, numbers)
         refuse_infinite(X, data)
         explanation = saved.model.explain(X)
     if len(explanation) < n_rows:
@@ -172,7 +166,9 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
             "The values of this model's features are sampled: columns that end in "
             "_error are standard errors."
         )
-    columns = _explained_columns(explanation, numbers, saved.target or "target")
+    columns = _explained_columns(
+        explanation, numbers if share == 1 else None, saved.target or "target"
+    )
     write_table([pa.table(columns)], out)
     return {
         "model": str(model),
@@ -192,21 +188,6 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
         "peak_memory_bytes": peak_bytes(),
         "notes": notes,
     }
-
-
-def _some_rows(table: Any, most: int, data: Path) -> tuple[Any, NDArray | None, int]:
-    """At most `most` rows of a table, their numbers if it is in memory, and how
-    many rows there are.
-    """
-    if not isinstance(table, TableSource):
-        numbers = np.sort(np.random.default_rng(0).permutation(table.num_rows)[:most])
-        return table.take(pa.array(numbers)), numbers, table.num_rows
-    n_rows = table.n_rows or 0
-    share = scored_share(table, n_rows, min(2 * most / max(n_rows, 1), 1.0))
-    rows = drawn_rows(table, share, 0, None)
-    if rows is None:
-        raise CommandError(f"{data}: the table has no rows")
-    return rows.X[:most], None, n_rows
 
 
 def _explained_columns(explanation: Any, numbers: NDArray | None, target: str) -> Facts:
@@ -305,34 +286,22 @@ def true_rows(
             f"its target{cure}"
         )
     saved = replace(saved, target=name)
-    table = saved.open_table(data, notes.append, name)
+    source = saved.open_rows(data, notes.append, name)
+    n_rows = source.n_rows or 0
     with errors_of(data):
-        if isinstance(table, TableSource):
-            # As many rows as tell the score
-            n_rows = table.n_rows or 0
-            if table.names is not None and name not in table.names:
-                raise missing_column(name, table.names, data)
-            share = scored_share(table, n_rows, 1.0)
-            rows = drawn_rows(table, share, 0, name)
-            if rows is None:
-                raise no_values(name, data)
-            X, y = rows.X, rows.y
-            if share < 1:
-                notes.append(
-                    f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of "
-                    "their content, which is enough for the score."
-                )
-        else:
-            n_rows = table.num_rows
-            X, y = table, None
-        X, target = with_target(X, y, name, saved.task, data)
+        if source.names is not None:
+            require(source.names, [name])
+        rows, share = some_rows(source)
+        if share < 1:
+            notes.append(
+                f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of "
+                "their content, which is enough for the score."
+            )
+        X, target = with_target(rows.X, rows.y, name, saved.task, data)
         X = saved.inputs(X, data)
-        if isinstance(table, pa.Table):
+        if share == 1:
             refuse_infinite(X, data)
-        if target.missing:
-            is_table = isinstance(X, pa.Table)
-            X = X.take(pa.array(target.rows)) if is_table else X[target.rows]
-        return saved, X, target, n_rows
+        return saved, take_rows(X, target.rows), target, n_rows
 
 
 def report(
@@ -355,6 +324,7 @@ def report(
         words += ["--training", str(training)]
         _, X_train, training_truth, n_train = true_rows(saved, training, target, notes)
         fitted = X_train, training_truth.values, _row_numbers(training_truth, n_train)
+    lines = [] if saved.options is None else [fit_line(saved)]
     origin = Origin(
         saved.target,
         model.name,
@@ -364,7 +334,7 @@ def report(
         saved.rows,
         _row_numbers(truth, n_rows),
         _share(truth, n_rows),
-        (fit_line(saved), shlex.join(words)),
+        (*lines, shlex.join(words)),
         saved.rows_held_out,
     )
     with errors_of(data):

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import typer
@@ -54,28 +53,6 @@ def printable(text: Any) -> str:
         else c.encode("unicode_escape", "backslashreplace").decode()
         for c in line
     )
-
-
-def listed(names: Iterable[str], limit: int = 12) -> str:
-    """Names in quotes, the first few of many."""
-    names = list(names)
-    shown = ", ".join(f"'{printable(name)}'" for name in names[:limit])
-    return shown + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
-
-
-def missing_column(name: str, columns: list[str], where: Any) -> CommandError:
-    """Error of a column that is not in a file, with the names that come close."""
-    lower = {column.lower(): column for column in reversed(columns)}
-    close = [
-        lower[match]
-        for match in get_close_matches(name.lower(), lower, n=3, cutoff=0.6)
-    ]
-    cure = (
-        f"did you mean {listed(close)}?"
-        if close
-        else f"its columns are {listed(columns)}"
-    )
-    return CommandError(f"{where}: there is no column '{name}'; {cure}")
 
 
 @contextmanager

@@ -17,23 +17,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bochner.cli.arguments import PARAMETERS, Arguments
-from bochner.cli.failures import CommandError, Facts, errors_of, listed, missing_column
+from bochner.cli.failures import CommandError, Facts, errors_of
 from bochner.cli.hold_out import Split, hold_out
 from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import fitted_encoder, open_table, refuse_infinite
 from bochner.cli.target import (
     TargetSummary,
-    kind_of_type,
     learned_task,
     score,
     summary_of_target,
     with_target_read,
 )
 from bochner.loops.clock import CLOCK
+from bochner.notices import listed
 from bochner.planning.plan import table_shape
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
+from bochner.sources.schema import require
 
 CONNECTING = 10  # seconds to wait for a scheduler
 # Modules of 200 MB, imported before the memory of a run is measured
@@ -188,9 +189,7 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
             )
         return table
     names = table.schema.names
-    for one in (name, *beside):
-        if one not in names:
-            raise missing_column(one, names, path)
+    require(names, [name, *beside], f"{path}: ")
     if names == [name] or {*names} == {name, arguments.group}:
         raise CommandError(
             f"{path}: no column to learn from: there is none besides the target"
@@ -375,12 +374,12 @@ def plan(**given: Any) -> Facts:
         rows = table_shape(
             data, target, sample=arguments.sample, exclude=arguments.exclude
         )
-        if rows.names is not None and target not in rows.names:
-            raise missing_column(target, list(rows.names), data)
+        if rows.names is not None:
+            require(rows.names, [target])
         if task == "auto":
-            kind = "" if rows.target is None else kind_of_type(rows.target)
-            is_class = kind in ("text", "category", "boolean")
-            task = "classification" if is_class else "regression"
+            kind = pa.float64() if rows.target is None else rows.target
+            is_number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
+            task = "regression" if is_number else "classification"
             notes.append(
                 f"Planned as {task}; use --task if the target is something else."
             )

@@ -228,11 +228,6 @@ def _hold_out_by_content(
         return Split(every, every, None, target, target)
     share = scored_share(source, target.n_known, asked.test_size)
     drawn = drawn_rows(source, share, seed, name, group)
-    if drawn is None:
-        raise CommandError(
-            f"{path}: the test split has no rows; give more rows, or a larger "
-            "--test-size"
-        )
     X, test = with_target(drawn.X, drawn.y, name, task, path)
     said = ""
     if group is not None:

@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent, listed
-from bochner.cli.tables import open_table
+from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent
+from bochner.cli.tables import open_rows
 from bochner.data.file_kinds import COMPRESSED, HEAD, kind_by_content, kind_by_name
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
-from bochner.notices import quiet
+from bochner.notices import listed, quiet
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.paths import files_of
+from bochner.sources.rowwise import inputs_of
 
 # Beside the target and the task
 FACTS = ("baseline", "scores", "references", "rows", "options")
@@ -99,18 +100,18 @@ class SavedModel:
         return text
 
     @property
-    def other_columns(self) -> dict[str, str]:
-        """Columns that are no text in the tables of the model, each with an empty
-        text.
-        """
-        text = {*self.text_columns, *self.model.encoder_.written}
-        return dict.fromkeys(set(self.columns or []) - text, "")
+    def other_columns(self) -> set[str]:
+        """Columns that are no text in the tables of the model."""
+        return {*(self.columns or ())} - {
+            *self.text_columns,
+            *self.model.encoder_.written,
+        }
 
-    def open_table(
+    def open_rows(
         self, path: Path, note: Callable[[str], None], *named: str
-    ) -> pa.Table | TableSource:
+    ) -> TableSource:
         """A table with rows for the model; `named` are columns beside its inputs."""
-        return open_table(
+        return open_rows(
             path,
             note,
             self.text_columns,
@@ -138,11 +139,8 @@ class SavedModel:
                     "columns without names; give a file with just these, in their order"
                 )
             return np.stack([column.to_numpy() for column in table.columns], axis=1)
-        if absent := [name for name in names if name not in table.column_names]:
-            raise CommandError(
-                f"{path}: the model needs columns that are missing: {listed(absent)}"
-            )
-        return table.select(names)
+        with errors_of(path):
+            return inputs_of(table, names)
 
 
 def write_model(model: Any, path: Path, target: str, task: str, facts: Facts) -> None:

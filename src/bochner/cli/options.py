@@ -104,22 +104,6 @@ def _size(size: str | None) -> str | None:
     return size
 
 
-def _columns(context: typer.Context, incomplete: str) -> list[str]:
-    """Columns of the table that begin so, for the completion of a shell, which shows
-    no errors.
-    """
-    from bochner.cli.tables import column_names, noted
-
-    # An option without its value leaves the rest unread
-    given = [context.params.get("data"), *context.args]
-    try:
-        with noted(lambda text: None):
-            names = column_names(next(path for path in given if path))
-    except (OSError, ValueError, StopIteration):
-        return []
-    return [name for name in names if name.startswith(incomplete)]
-
-
 SHARE = "{:g} is not a share of the rows: give a number from 0 to below 1"
 COVERAGE = "{:g} is not a coverage: give a number between 0 and 1, such as 0.9"
 SCHEDULER = "{!r} is not the address of a scheduler, such as tcp://host:8786"
@@ -156,9 +140,7 @@ Traceback = Annotated[
 ]
 Target = Annotated[
     str,
-    typer.Option(
-        metavar="NAME", autocompletion=_columns, help="The column to predict."
-    ),
+    typer.Option(metavar="NAME", help="The column to predict."),
 ]
 TrueTarget = Annotated[
     str | None,
@@ -190,9 +172,7 @@ Limit = Annotated[str | None, _parameter("time_limit", "SECONDS")]
 
 def _some_columns(option: str, what: str) -> Any:
     """An option that names a column, and may be repeated."""
-    return typer.Option(
-        option, metavar="COL", autocompletion=_columns, help=f"{what} May be repeated."
-    )
+    return typer.Option(option, metavar="COL", help=f"{what} May be repeated.")
 
 
 Exclude = Annotated[
@@ -230,7 +210,6 @@ Group = Annotated[
     str | None,
     typer.Option(
         metavar="COL",
-        autocompletion=_columns,
         help="A column of groups, such as patients: rows of a group are never on both "
         "sides of a split, and it is no input.",
     ),
@@ -239,7 +218,6 @@ Time = Annotated[
     str | None,
     typer.Option(
         metavar="COL",
-        autocompletion=_columns,
         help="A column of dates or numbers: the latest rows are the test split, and "
         "earlier ones never validate later ones.",
     ),
@@ -308,11 +286,5 @@ Unbounded = Annotated[
     typer.Option(
         "--unbounded",
         help="Let predictions go beyond the range of the target (regression).",
-    ),
-]
-Details = Annotated[
-    bool,
-    typer.Option(
-        "--details", help="Print the full report of the fit, not only the summary."
     ),
 ]

@@ -15,8 +15,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bochner.cli.failures import Facts, listed, printable
+from bochner.cli.failures import Facts, printable
 from bochner.markup import cut, cut_all, cut_named, named_shares, number
+from bochner.notices import listed
 from bochner.scores.summaries import NAMES, cells, score_rows
 
 LEAST_SHARE = 0.01
@@ -115,16 +116,8 @@ def _map_words(facts: Facts) -> str:
     )
 
 
-def show(report: Facts, as_json: bool, details: bool = False) -> None:
-    """Print a report, for people or as one JSON object.
-
-    Parameters
-    ----------
-    report : dict
-    as_json : bool
-    details : bool, default=False
-        Of a fit all that is known, not its summary alone.
-    """
+def show(report: Facts, as_json: bool) -> None:
+    """Print a report, for people or as one JSON object."""
     if as_json:
         print(json.dumps(_strict(report), allow_nan=False, indent=2))
         return
@@ -132,9 +125,8 @@ def show(report: Facts, as_json: bool, details: bool = False) -> None:
     console = Console(file=sys.stdout, **plain)
     if not console.is_terminal:
         console = Console(width=PIPE_WIDTH, no_color=True, **plain)
-    parts_of = _fit_details if details else PARTS[report["command"]]
     with console.capture() as capture:
-        for part in parts_of(report):
+        for part in PARTS[report["command"]](report):
             console.print(part)
         for note in report["notes"]:
             console.print(Text.assemble(("note: ", "yellow"), printable(note)))
@@ -183,47 +175,27 @@ def _strict(value: Any) -> Any:
 
 def _fit(report: Facts) -> Iterator[Any]:
     """A summary in six lines, one more for each score beyond two."""
+    which = report["rows_test_are"]
+    where = f" on {report['rows_test']:,} test rows"
+    where += f", {cut(which)}" if which else ""
+    scores = _scores(report["scores"], where)
     lines = {
-        "data": f"{report['data']}: {_rows(report)}; target {cut(report['target'])}",
+        "data": f"{_data(report)}; {report['columns']:,} columns; "
+        f"target {cut(report['target'])}",
         "task": _task(report),
         "model": model_line(report["model"]),
-        **_score_lines(report),
-        "saved": f"{_saved(report)}; {_cost(report)}; more with --details",
+        **(scores or {"score": "none, because there are no test rows"}),
+        "saved": f"{_saved(report)}; {_cost(report)}",
     }
     yield _named(lines.items())
 
 
-def _fit_details(report: Facts) -> Iterator[Any]:
-    """All that is known of a fit."""
-    n_test = f"{report['rows_test']:,}"
-    which = report["rows_test_are"]
-    test = f"{n_test} rows" + (f", {cut(which)}" if which else "")
-    lines = {
-        "data": f"{report['data']}: {_rows(report)}",
-        "target": cut(report["target"]),
-        "task": _task(report),
-        **model_lines(report["model"]),
-        "training": f"{report['rows_train']:,} rows",
-        "test": test if report["rows_test"] else "no rows, so there is no score",
-    }
-    yield _named(lines.items())
-    yield from _candidates(report["model"])
-    yield from _scores(report["scores"], f"{n_test} test rows")
-    if report["scores"]:
-        baseline = report["baseline"]
-        value = baseline["value"]
-        value = printable(cut(value) if "share" in baseline else number(value))
-        yield _quiet(f"Baseline: always {baseline['predicts']}, {value}.")
-    saved = _saved(report)
-    yield Text(f"Saved {saved}." if report["out"] else f"{saved.capitalize()}.")
-    yield _quiet(_cost(report))
-
-
-def _rows(report: Facts) -> str:
-    rows = f"{report['rows']:,} rows, {report['columns']:,} columns"
+def _data(report: Facts) -> str:
+    """The table and its rows."""
+    text = f"{report['data']}: {report['rows']:,} rows"
     if missing := report["rows_without_target"]:
-        rows += f"; {missing:,} rows without a target were dropped"
-    return rows
+        text += f"; {missing:,} rows without a target were dropped"
+    return text
 
 
 def _task(report: Facts) -> str:
@@ -240,8 +212,7 @@ def _saved(report: Facts) -> str:
     if not report["out"]:
         return "not saved (give --out FILE to save the model)"
     again = "refitted" if report["rows_test"] else "fitted"
-    rows = f"{report['rows_saved_model']:,}"
-    return f"{printable(report['out'])}, {again} on all {rows} rows"
+    return f"{report['out']}, {again} on all {report['rows_saved_model']:,} rows"
 
 
 def _cost(report: Facts) -> str:
@@ -250,21 +221,15 @@ def _cost(report: Facts) -> str:
     return f"{seconds}, {peak / 1e9:.2f} GB of memory" if peak else seconds
 
 
-def _score_lines(report: Facts) -> dict[str, str]:
-    if not report["scores"]:
-        return {"score": "none, because there are no test rows"}
-    lines: dict[str, str] = {}
-    for key, score in report["scores"].items():
-        value, interval, baseline = cells(key, score, UNKNOWN)
-        if "asked_for" in score:
-            value += f" (nominal: {100 * score['asked_for']:g} %)"
-        if not lines:
-            which = report["rows_test_are"]
-            value += f" on {report['rows_test']:,} test rows"
-            value += f", {cut(which)}" if which else ""
+def _scores(scores: Facts | None, where: str = "") -> dict[str, str]:
+    """A line for each score; the first one says of which rows."""
+    lines = {}
+    for name, value, interval, baseline in score_rows(scores or {}, UNKNOWN):
         beside = [f"95 % interval {interval}"] if interval else []
         beside += [f"baseline {baseline}"] if baseline else []
-        lines[NAMES[key]] = f"{value} ({'; '.join(beside)})" if beside else value
+        lines[name] = f"{value}{where}"
+        lines[name] += f" ({'; '.join(beside)})" if beside else ""
+        where = ""
     return lines
 
 
@@ -281,12 +246,6 @@ def _candidates(facts: Facts) -> Iterator[Table]:
     yield _grid(("candidates", criterion, "± s.e.", "seconds"), rows)
 
 
-def _scores(scores: Facts | None, where: str) -> Iterator[Table]:
-    if scores:
-        header = (where, "score", "95 % interval", "baseline")
-        yield _grid(header, score_rows(scores, UNKNOWN))
-
-
 def _plan(report: Facts) -> Iterator[Any]:
     yield _named(report["plan"].facts())
 
@@ -301,12 +260,13 @@ def _predict(report: Facts) -> Iterator[Text]:
 
 
 def _evaluate(report: Facts) -> Iterator[Any]:
-    data = f"{report['data']}: {report['rows']:,} rows"
-    if missing := report["rows_without_target"]:
-        data += f"; {missing:,} without a target were dropped"
-    lines = {"model": report["model"], "data": data, "target": report["target"]}
+    lines = {
+        "model": report["model"],
+        "data": _data(report),
+        "target": report["target"],
+        **_scores(report["scores"], f" on {report['rows_test']:,} rows"),
+    }
     yield _named(lines.items())
-    yield from _scores(report["scores"], f"{report['rows_test']:,} rows")
 
 
 def _explain(report: Facts) -> Iterator[Any]:
@@ -314,13 +274,11 @@ def _explain(report: Facts) -> Iterator[Any]:
     yield Text(
         f"Wrote {printable(report['out'])}: Shapley values of "
         f"{report['rows_explained']:,} rows, {way}, against "
-        f"{report['background_rows']:,} training rows."
+        f"{report['background_rows']:,} training rows. Mean absolute values "
+        f"({report['unit']}):"
     )
     values = list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]
-    yield _grid(
-        ("column", f"mean absolute value ({report['unit']})"),
-        [(printable(name), number(value)) for name, value in cut_named(values)],
-    )
+    yield _named((name, number(value)) for name, value in cut_named(values))
     yield _quiet(_cost(report))
 
 
@@ -349,10 +307,10 @@ def _inspect(report: Facts) -> Iterator[Any]:
         "classes": "" if classes is None else f"{len(classes):,}: {listed(classes)}",
         "columns": f"{len(columns):,} ({counts}): {listed(cut_all(columns), 20)}",
         **model_lines(report["model"]),
+        **_scores(report["scores"], " on test rows"),
     }
     yield _named((name, text) for name, text in facts.items() if text)
     yield from _candidates(report["model"])
-    yield from _scores(report["scores"], "test rows")
 
 
 def _demo(report: Facts) -> Iterator[Any]:

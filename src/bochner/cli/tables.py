@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -34,17 +33,16 @@ TEXT_KINDS = "csv", "tsv", "arff"
 SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24
 
 
-def open_table(
+def open_rows(
     path: Path,
     note: Callable[[str], None],
     as_text: Collection[str] = (),
     sample: int | None = None,
     exclude: Collection[str] = (),
     named: Collection[str] = (),
-    refused: Mapping[str, str] = MappingProxyType({}),
-) -> pa.Table | TableSource:
-    """A table in memory, or a source where it is too large for that, has no names, or
-    is to be sampled.
+    refused: Collection[str] = (),
+) -> TableSource:
+    """A table that is read part by part.
 
     Parameters
     ----------
@@ -60,9 +58,8 @@ def open_table(
         Columns that are left out; of several files they may be in some only.
     named : collection of str
         Columns that are no index of the rows.
-    refused : mapping of str to str
-        Columns of CSV files that are refused where they are text because of few values,
-        with a cure or nothing.
+    refused : collection of str
+        Columns of CSV files that are refused where they are text because of few values.
     """
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
@@ -72,24 +69,29 @@ def open_table(
         source = open_selected(path, selection, _text_schema(path, as_text), sample)
     for sentence in (*_form_of_text(source, path), *remarks):
         note(sentence)
-    for name, cure in refused.items():
+    for name in sorted(refused):
         if why := why_text(source, name):
-            raise CommandError(
-                f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}"
-            )
-    if sample is not None or source.names is None:
+            raise CommandError(f"{path}: column '{name}' {why}")
+    return source
+
+
+def open_table(
+    path: Path, note: Callable[[str], None], **options: Any
+) -> pa.Table | TableSource:
+    """A table in memory, or a source where it is too large for that, has no names, or
+    is to be sampled; options as of `open_rows`.
+    """
+    source = open_rows(path, note, **options)
+    if source.sample is not None or source.names is None or not _is_small(source):
         return source
-    if not gathers(
-        source.n_rows or 0,
-        len(source.names),
-        current().memory_limit,
-        current_engine().is_remote,
-    ):
-        return source
-    rows = read_rows(source)
-    if rows is None:
-        raise CommandError(f"{path}: the table has column names but no rows")
-    return rows.X
+    return read_rows(source).X
+
+
+def _is_small(source: TableSource) -> bool:
+    """Whether the command reads all rows of a table into memory."""
+    n_rows = source.n_rows or 0
+    limit = current().memory_limit
+    return gathers(n_rows, source.n_columns, limit, current_engine().is_remote)
 
 
 @contextmanager
@@ -134,22 +136,31 @@ def place_of(path: str | os.PathLike[str], row: int) -> str:
     return f"row {row + 1}"
 
 
-def read_rows(source: TableSource) -> Batch | None:
-    """All rows of a source as one batch; None where there are none."""
+def read_rows(source: TableSource) -> Batch:
+    """All rows of a source as one batch; SourceError where there are none."""
     batches = [
         batch for part in source.parts for batch in part.read() if batch.X.shape[0]
     ]
     if not batches:
-        return None
+        raise SourceError(f"{source.what}: there are no rows, or a share of none")
     return joined(batches, copied=True)
+
+
+def some_rows(source: TableSource, share: float = 1.0) -> tuple[Batch, float]:
+    """All rows of a small table; of others about a share, or what tells a score; and
+    the share that was read.
+    """
+    if _is_small(source):
+        return read_rows(source), 1.0
+    share = scored_share(source, source.n_rows or 0, share)
+    return drawn_rows(source, share, 0, None), share
 
 
 def scored_share(source: TableSource, n_rows: int, share: float) -> float:
     """The share of its n rows that a model is scored on: no more than `share`, and
     no more than tell the score.
     """
-    columns = source.schema if isinstance(source.schema, int) else len(source.schema)
-    most = min(SCORED_ROWS, max(SCORED_ENTRIES // max(columns, 1), 1))
+    most = min(SCORED_ROWS, max(SCORED_ENTRIES // max(source.n_columns, 1), 1))
     return min(share, most / max(n_rows, 1))
 
 
@@ -159,9 +170,9 @@ def drawn_rows(
     seed: int,
     target: str | None,
     group: str | None = None,
-) -> Batch | None:
+) -> Batch:
     """A share of the rows, drawn by a hash of their content, or of their group, of
-    those that have a target; None where there are none.
+    those that have a target; SourceError where there are none.
     """
     return read_rows(filter_rows(source, HashSplit(0.0, share, seed, target, group)))
 
@@ -179,16 +190,6 @@ def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
         )
     if text.dialect.decimal_point == ",":
         yield "Numbers have decimal commas."
-
-
-def column_names(path: str | os.PathLike[str]) -> list[str]:
-    """Names of the columns of a table, of text by its first lines alone; SourceError
-    where it cannot be read.
-    """
-    first = files_of(path)[0]
-    if kind_of(first) in TEXT_KINDS:
-        return list(whole_file(first).names)
-    return open_selected(path, Selection()).names or []
 
 
 def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:

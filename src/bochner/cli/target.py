@@ -16,22 +16,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.cli.failures import CommandError, Facts, listed, missing_column, printable
+from bochner.cli.failures import CommandError, Facts, errors_of, printable
 from bochner.cli.tables import noted, place_of
 from bochner.data.columns import base_kind
 from bochner.data.hashes import row_hashes
 from bochner.data.written_values import read_written, written_kind
+from bochner.notices import listed
 from bochner.scores import summaries as scores
 from bochner.sources.base import TableSource
-from bochner.sources.column_values import why_text
+from bochner.sources.column_values import is_text, why_text
 from bochner.sources.opening import open_source
-from bochner.sources.rows import finite_batches, has_lines
+from bochner.sources.rows import finite_batches, has_lines, read_column
+from bochner.sources.schema import require
 
 CLASSES = "if it holds classes, use --task classification"
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
 # Of the rows, from which on equal ones are copies
 DISTINCT_SHARE, FEWEST_DISTINCT = 0.1, 5
+# By the kind of their dtypes
+KINDS = {"f": "number", "i": "integer", "b": "boolean", "O": "text"}
 COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
 
 
@@ -62,13 +66,12 @@ class Target:
 
     def take(self, positions: NDArray) -> Target:
         """Some of the values."""
-        return Target(
-            self.name,
-            self.kind,
-            self.values[positions],
-            self.rows[positions],
-            0,
-            None if self.group is None else self.group[positions],
+        return replace(
+            self,
+            values=self.values[positions],
+            rows=self.rows[positions],
+            missing=0,
+            group=None if self.group is None else self.group[positions],
         )
 
     def as_numbers(self, path: Any) -> Target:
@@ -222,33 +225,31 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     first : int, default=0
         Rows above, where the table is a piece of another one.
     """
-    if name not in table.column_names:
-        raise missing_column(name, table.column_names, path)
-    column = table[name].combine_chunks()
-    kind = kind_of_type(column.type)
-    if kind == "":
+    require(table.column_names, [name], f"{path}: ")
+    column = table[name]
+    if pa.types.is_uint64(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    with errors_of(path):
+        values, gaps = read_column(column, name)
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        place = place_of(path, int(np.argmax(np.isinf(values))) + first)
         raise CommandError(
-            f"{path}: column '{name}' has type {column.type}; a target holds "
-            "numbers, text or booleans"
+            f"{path}: column '{name}' is infinite in {place}; a target must be finite"
         )
-    column = _in_basic_type(column)
-    has_value = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-    if pa.types.is_floating(column.type):
-        has_value &= ~np.isnan(column.to_numpy(zero_copy_only=False))
-    rows = np.flatnonzero(has_value)
-    values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
-    if kind == "number":
-        finite = np.isfinite(values)
-        if not finite.all():
-            place = place_of(path, int(rows[np.argmin(finite)]) + first)
-            raise CommandError(
-                f"{path}: column '{name}' is infinite in {place}; a target must be "
-                "finite"
-            )
-        if (values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53:
-            kind = "integer"
-            values = values.astype(np.int64)
+    rows = np.flatnonzero(~gaps)
+    values = values[rows]
+    kind = KINDS[values.dtype.kind]
+    if pa.types.is_dictionary(column.type):
+        kind = "category"
+    elif kind == "number" and are_whole(values):
+        kind = "integer"
+        values = values.astype(np.int64)
     return Target(name, kind, values, rows, len(column) - len(rows))
+
+
+def are_whole(values: NDArray) -> bool:
+    """Whether floating-point numbers are integers that they hold exactly."""
+    return bool((values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53)
 
 
 def with_target_read(
@@ -269,9 +270,9 @@ def with_target_read(
         return table, ""
     is_here = name in table.column_names
     column = table[name].combine_chunks() if is_here else pa.nulls(0)
-    if asked == "classification" or kind_of_type(column.type) != "text":
+    if asked == "classification" or not is_text(column.type):
         return table, ""
-    coded = _in_basic_type(column).dictionary_encode()
+    coded = column.cast(pa.large_string()).dictionary_encode()
     labels = coded.dictionary.to_pylist()
     rows = np.bincount(coded.indices.drop_null().to_numpy(), minlength=len(labels))
     written = written_kind(dict(zip(labels, rows.tolist(), strict=True)), name)
@@ -338,30 +339,6 @@ def with_target(X: Any, y: Any, name: str, task: str, path: Any) -> tuple[Any, T
             f"{path}: column '{name}' holds text, but the model predicts numbers"
         )
     return X, target.as_numbers(path)
-
-
-def kind_of_type(kind: pa.DataType) -> str:
-    """Kind of the values of an Arrow type; empty for those that are no targets."""
-    is_a = pa.types
-    if is_a.is_dictionary(kind):
-        return "category" if kind_of_type(kind.value_type) else ""
-    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
-        return "text"
-    if is_a.is_floating(kind) or is_a.is_decimal(kind) or is_a.is_null(kind):
-        return "number"
-    if is_a.is_boolean(kind):
-        return "boolean"
-    return "integer" if is_a.is_integer(kind) else ""
-
-
-def _in_basic_type(column: Any) -> Any:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if kind_of_type(column.type) == "number":
-        return column.cast(pa.float64(), safe=False)
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.large_string())
-    return column
 
 
 def no_values(name: str, path: Any) -> CommandError:

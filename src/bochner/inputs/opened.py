@@ -31,7 +31,7 @@ from bochner.sources.dask_parts import (
 )
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed, open_selected, open_source
-from bochner.sources.rows import Roles, Rows
+from bochner.sources.rows import Roles
 from bochner.sources.scan import TableSummary, read_all, scan
 from bochner.sources.schema import Selection
 
@@ -106,7 +106,7 @@ class ClassWeighted(Roles):
     classes: Any = None
     factors: Any = None
 
-    def rows(self, batch: Batch, first: int = 0) -> Rows:
+    def rows(self, batch: Batch, first: int = 0) -> Batch:
         """Split a batch whose first row has that number."""
         rows = super().rows(batch, first)
         factor = self.factors[np.searchsorted(self.classes, np.asarray(rows.y))]
@@ -261,7 +261,7 @@ def open_data(
     # Small tables are read at once, unless others read them
     is_elsewhere = engine.is_remote and (table.n_rows or 0) > stream.sample_rows
     if stream.is_small and not is_elsewhere:
-        return Given(*stream.gather())
+        return Given(*stream.gather()[:4])
     return Given(None, None, None, stream=stream)
 
 

@@ -152,7 +152,7 @@ class TrainingRows:
             What the rows are called there.
         """
         summary = stream.scan(seed, labels, verbose, what)
-        X, y, weight, groups = summary.sample
+        X, y, weight, groups, _ = summary.sample
         return cls(X, Target(y, weight), stream, summary, groups=groups)
 
     @property
@@ -249,15 +249,16 @@ class TrainingRows:
         Parameters
         ----------
         standardize : bool or "auto"
-            As in `encode`.
+            As in `encoder_of`.
         text_features, day_first
             As of `TableEncoder`.
         """
         text = {"text_features": text_features, "day_first": day_first}
         if self.summary is None:
-            encoder = encode(self.X, self.weight, standardize, **text)
+            statistic = TableStatistic.of(self.X, normalised_weights(self.weight))
         else:
-            encoder = encoder_of(self.summary.table, standardize, **text)
+            statistic = self.summary.table
+        encoder = encoder_of(statistic, standardize, **text)
         return encoder.without_outliers(self.X, self.weight)
 
     def encoded(
@@ -365,7 +366,7 @@ def open_training(
     """
     X, y, weight, groups, stream = open_data(X, y, sample_weight, without, groups)
     if stream is not None and refusal and stream.is_small:
-        X, y, weight, groups = stream.gather()
+        X, y, weight, groups, _ = stream.gather()
         stream = None
     if stream is None:
         rows = check(X, y, weight)
@@ -392,48 +393,28 @@ def open_training(
     return rows
 
 
-def encode(
-    X: Any, weights: NDArray | None, standardize: bool | str, **text: Any
+def encoder_of(
+    statistic: TableStatistic, standardize: bool | str, **text: Any
 ) -> TableEncoder:
-    """Fit the encoder of a table; ValueError where nothing is in it.
+    """The encoder of the rows that a statistic is of; ValueError where nothing is in
+    them.
 
     Parameters
     ----------
-    X : array, sparse matrix or data frame of shape (n, d)
-        Checked.
-    weights : array of shape (n,) or None
+    statistic : TableStatistic
     standardize : bool or "auto"
         Whether columns of numbers get unit variance; "auto" for yes unless all are
         numbers of one unit, as pixels.
     **text
         How columns of text are read: parameters of `TableEncoder`.
     """
-    encoder = TableEncoder(with_std=bool(standardize), **text).fit(
-        X, sample_weight=normalised_weights(weights)
-    )
-    if isinstance(standardize, str) and has_common_unit(encoder.statistic_):
-        return encoder_of(encoder.statistic_, False, **text)
-    return _without_categories(encoder)
-
-
-def encoder_of(
-    statistic: TableStatistic, standardize: bool | str, **text: Any
-) -> TableEncoder:
-    """The encoder of rows that a statistic is of; otherwise as `encode`."""
-    with_std = (
-        not has_common_unit(statistic)
-        if isinstance(standardize, str)
-        else bool(standardize)
-    )
-    return _without_categories(TableEncoder.of(statistic, with_std=with_std, **text))
-
-
-def _without_categories(encoder: TableEncoder) -> TableEncoder:
-    """The encoder without the counts of categories, which are of use for more rows
-    alone; ValueError for no columns.
-    """
+    with_std = bool(standardize)
+    if isinstance(standardize, str):
+        with_std = not has_common_unit(statistic)
+    encoder = TableEncoder.of(statistic, with_std=with_std, **text)
     if not encoder.n_features_out_:
         raise ValueError("X has no value in any row of any column.")
+    # The counts of categories are of use for more rows alone
     encoder.forget_categories()
     return encoder
 

@@ -487,15 +487,6 @@ def open_lazy(
     folder = TemporaryFolder()
     path = os.path.join(folder.path, "rows.parquet")
     try:
-        if selection.where is None:
-            names = frame.collect_schema().names()
-            require(names, [*(selection.columns or ()), *selection.exclude])
-            require(names, pa.schema(schema or ()).names, "schema: ")
-            wanted = selection.kept_names(names)
-            frame = frame.select(wanted)
-            asked = [column for column in schema or () if column.name in wanted]
-            schema = pa.schema(asked)
-            selection = replace(selection, exclude=())
         frame.sink_parquet(path, compression="lz4", row_group_size=ROW_GROUP)
     except (PolarsError, OSError) as error:
         cure = "fix it, or free space in the temporary folder"

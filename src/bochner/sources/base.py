@@ -38,7 +38,7 @@ def require_file(path: str) -> None:
 
 
 class Batch(NamedTuple):
-    """Consecutive rows as they came.
+    """Consecutive rows.
 
     Attributes
     ----------
@@ -49,15 +49,18 @@ class Batch(NamedTuple):
     weight : array of shape (b,), or None
     group : array of shape (b,), or None
         To which group each row belongs, where a column tells it.
+    number : array of shape (b,), or None
+        Of each row in its part, where that matters.
     """
 
     X: Any
     y: Any = None
     weight: Any = None
     group: Any = None
+    number: Any = None
 
     def take(self, rows: slice | NDArray) -> Batch:
-        """Some of the rows, by a slice, a mask or their numbers."""
+        """Some of the rows, by a slice, a mask or their positions."""
         return Batch(*(take_rows(values, rows) for values in self))
 
     @property

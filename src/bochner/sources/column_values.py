@@ -1,5 +1,5 @@
-"""What the columns of files are like: text by a few odd values, numbers of rows, their
-names.
+"""What the columns of files are like: text by a few odd values, an index of the rows,
+their names.
 """
 
 from __future__ import annotations
@@ -8,16 +8,13 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from bochner.data.hashes import mixed
 from bochner.notices import listed, warn
 from bochner.sources.base import TableSource
 
@@ -47,7 +44,6 @@ FEW = 0.1  # share of the values of a column, at most, that make text of it by m
 SHOWN_CHARACTERS = 40  # characters of a value
 NUMBER = r"^\s*[+-]?(\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?\s*$"
 WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
-BLOCK = 1 << 20
 
 
 def names_problem(names: Sequence[str]) -> str:
@@ -66,93 +62,6 @@ def names_problem(names: Sequence[str]) -> str:
         if twice
         else ""
     )
-
-
-@dataclass(frozen=True)
-class Numbering:
-    """Whether whole numbers are those of rows: from 0 or 1 on in any order, with
-    certainty but for 2^-64, or some of them in order; those of more rows add up.
-
-    Attributes
-    ----------
-    rows : int
-    low, high : int
-    total : int
-        Sum of hashes of the numbers, which decides the set of them where the number,
-        the least and the greatest do not.
-    whole : bool
-        Whether all values are whole numbers.
-    rising : bool
-        Whether each number is greater than the one before.
-    """
-
-    rows: int = 0
-    low: int = 2**63
-    high: int = -(2**63)
-    total: int = 0
-    whole: bool = True
-    rising: bool = True
-
-    @classmethod
-    def of(cls, column: Any) -> Numbering:
-        """That of an Arrow column of whole numbers, or of text."""
-        import pyarrow.compute as pc
-
-        if not len(column):
-            return cls()
-        if is_text(column.type):
-            try:
-                column = pc.utf8_trim_whitespace(column).cast(pa.int64())
-            except pa.ArrowInvalid:
-                return cls(whole=False)
-        if not pa.types.is_integer(column.type) or column.null_count:
-            return cls(whole=False)
-        numbers = np.asarray(column).astype(np.int64)
-        return cls(
-            len(numbers),
-            int(numbers.min()),
-            int(numbers.max()),
-            _hash_sum(numbers),
-            rising=bool((numbers[1:] > numbers[:-1]).all()),
-        )
-
-    def __add__(self, other: Numbering) -> Numbering:
-        total = (self.total + other.total) % 2**64
-        whole = self.whole and other.whole
-        # Of numbers that rise, the greatest is the last one
-        in_order = not self.rows or not other.rows or self.high < other.low
-        return Numbering(
-            self.rows + other.rows,
-            min(self.low, other.low),
-            max(self.high, other.high),
-            total,
-            whole,
-            self.rising and other.rising and in_order,
-        )
-
-    @property
-    def is_index(self) -> bool:
-        """Whether the numbers are those of rows, of which some may have been taken
-        out.
-        """
-        in_order = self.whole and self.rising and self.rows > 1 and self.low >= 0
-        return in_order or self.counts_rows
-
-    @property
-    def counts_rows(self) -> bool:
-        """Whether the numbers are those from 0 or from 1 on, each once."""
-        stop = self.low + self.rows
-        if not self.whole or self.low not in (0, 1) or self.high + 1 != stop:
-            return False
-        sums = (
-            _hash_sum(np.arange(start, min(start + BLOCK, stop)))
-            for start in range(self.low, stop, BLOCK)
-        )
-        return sum(sums) % 2**64 == self.total
-
-
-def _hash_sum(numbers: Any) -> int:
-    return int(mixed(numbers.astype(np.uint64) + np.uint64(1)).sum(dtype=np.uint64))
 
 
 def why_text(source: TableSource, name: str) -> str:
@@ -222,19 +131,6 @@ def index_columns(schema: pa.Schema) -> list[str]:
 def unnamed_first(names: Iterable[str]) -> list[str]:
     """The first columns of a CSV, as far as they have no name."""
     return list(takewhile(UNNAMED.fullmatch, names))
-
-
-def numbered_columns(
-    names: Iterable[str], *numbers: Mapping[str, Numbering]
-) -> list[str]:
-    """Those of the first columns without a name that number the rows of each of some
-    files: in any order, or with gaps in order.
-    """
-    return [
-        name
-        for name in unnamed_first(names)
-        if all(name in file and file[name].is_index for file in numbers)
-    ]
 
 
 def warn_of_index(names: Sequence[str]) -> None:

@@ -10,23 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import islice
-from operator import add
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from bochner.engines.local import in_threads
 from bochner.notices import warn
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.column_values import (
-    Numbering,
-    is_number,
-    numbered_columns,
-    unnamed_first,
-)
-from bochner.sources.csv_text import CsvText, Types, csv_options, whole_file
+from bochner.sources.column_values import is_number, unnamed_first
+from bochner.sources.csv_text import CsvText, Types, whole_file
 from bochner.sources.dialect import PLACE
 from bochner.sources.imported import (
     ImportedPart,
@@ -36,9 +28,6 @@ from bochner.sources.imported import (
     importing,
 )
 from bochner.sources.schema import Selection, needed_of_files, unified
-
-MOST_APART = 3  # columns that are read as text one by one, before all are
-HEXADECIMAL = pa.uint64()  # of whole numbers such as 0x10, which are no floats
 
 
 def open_csv(
@@ -75,12 +64,18 @@ def open_csv(
     types = pa.schema(_common_types(files))
     # What there is to say of the columns and of the files
     has_row_names = any(text.dialect.has_row_names for text in texts)
-    numbered = [name for name in _index_columns(files) if name or not has_row_names]
+    numbered = [
+        name
+        for name in unnamed_first(types.names)
+        if pa.types.is_integer(types.field(name).type)
+        and name not in given_types
+        and (name or not has_row_names)
+    ]
     index = selection.index([*numbered, *([""] if has_row_names else [])])
     number = columns.index("") + 1 if "" in columns else 0
     for name in selection.index(numbered):
         title = f"Column {name!r}" if name else f"Column {number}, which has no name,"
-        warn(f"{title} numbers the rows, and is left out.")
+        warn(f"{title} is taken for numbers of the rows, and is left out.")
     is_quiet = "" in (*index, *(selection.columns or selection.named))
     if number and not is_quiet and not pa.types.is_null(types.field("").type):
         warn(f"Column {number} has no name; give it one.")
@@ -107,17 +102,6 @@ def open_csv(
     return TableSource(tuple(parts), schema, what, inferred=tuple(inferred))
 
 
-def _index_columns(files: Sequence[ImportedText]) -> list[str]:
-    """First columns without a name that number the rows of all files, or of each."""
-    names = list(files[0].types)
-    together = {
-        name: reduce(add, (one.numbers[name] for one in files))
-        for name in files[0].numbers
-    }
-    each = [one.numbers for one in files if one.n_rows]
-    return sorted({*numbered_columns(names, together), *numbered_columns(names, *each)})
-
-
 def _wanted(
     texts: Sequence[CsvText], selection: Selection, schema: pa.Schema | None
 ) -> tuple[list[str], Types]:
@@ -142,7 +126,7 @@ def line_of(paths: Sequence[Path], row: int) -> str:
     """Where a row of the table in CSV files is, in words; it counts from 0."""
     for path in paths:
         text = whole_file(path).surveyed()
-        for line in islice(text.lines(), text.begins_with_names, None):
+        for line in text.lines():
             if not row:
                 return f"line {line}" + (f" of {path.name}" if len(paths) > 1 else "")
             row -= 1
@@ -158,18 +142,12 @@ class ImportedText:
     n_rows : int
     types : dict of str to pyarrow.DataType
         Of each column: the first of Arrow's that all values have.
-    written : dict of str to pyarrow.DataType
-        Types in the temporary file.
-    numbers : dict of str to Numbering
-        Of the first columns as far as they have no names.
     pieces : list of Piece
-        Of the temporary file.
+        Of the temporary file; none where values are written in other types.
     """
 
     n_rows: int
     types: dict[str, pa.DataType]
-    written: dict[str, pa.DataType]
-    numbers: dict[str, Numbering]
     pieces: list[Piece]
 
 
@@ -184,26 +162,27 @@ def _common_types(files: Sequence[ImportedText]) -> dict[str, pa.DataType]:
 def import_texts(
     texts: Sequence[CsvText],
     columns: Sequence[str],
-    known_types: Types,
+    given_types: Types,
     folder: TemporaryFolder,
 ) -> list[ImportedText]:
-    """Write the rows of files, and again those that have been written in other types
-    than those of all values; parameters as of `import_text`.
+    """Write the rows of files, and again those that have not been written in the types
+    of all values; parameters as of `import_text`.
     """
     numbers = range(len(texts))
     files = in_threads(
-        lambda k: import_text(texts[k], columns, known_types, folder, str(k)), numbers
+        lambda k: import_text(texts[k], columns, given_types, folder, str(k)), numbers
     )
     types = _common_types(files)
 
     def fitting(k: int) -> ImportedText:
-        if all(
+        file = files[k]
+        are_common = all(
             kind == types[name] or pa.types.is_null(kind)
-            for name, kind in files[k].written.items()
-        ):
-            return files[k]
-        again = import_text(texts[k], columns, types, folder, str(k))
-        return replace(files[k], pieces=again.pieces)
+            for name, kind in file.types.items()
+        )
+        if are_common and (file.pieces or not file.n_rows):
+            return file
+        return import_text(texts[k], columns, types, folder, str(k))
 
     return in_threads(fitting, numbers)
 
@@ -211,68 +190,72 @@ def import_texts(
 def import_text(
     text: CsvText,
     columns: Sequence[str],
-    known_types: Types,
+    given_types: Types,
     folder: TemporaryFolder,
     name: str,
-    as_text: Sequence[str] = (),
 ) -> ImportedText:
-    """Write the rows of a file. Columns have the types of its first block; where a
-    later value has none, the column is read and written as text, and the type is told
-    by the values of each block.
+    """Write the rows of a file, as long as the values of each block have the types of
+    those before; beyond that the types of all values are found out alone.
 
     Parameters
     ----------
     text : CsvText
     columns : sequence of str
-    known_types : dict of str to pyarrow.DataType
+    given_types : dict of str to pyarrow.DataType
         Types that columns are to have.
     folder : TemporaryFolder
     name : str
         Of the temporary file.
-    as_text : sequence of str
-        Columns that have been found to be such.
 
     Raises
     ------
     SourceError
         Where a row has too few or too many fields, or a value is not of a type that is
-        known.
+        given.
     """
     n_rows = 0
-    odd: list[str] = []
-    inferred = [column for column in columns if column not in known_types]
-    unnamed = unnamed_first(text.names)
-    numbers = {column: Numbering() for column in inferred if column in unnamed}
-    types = {column: known_types.get(column, pa.null()) for column in columns}
-    texts = dict.fromkeys(as_text, pa.string())
+    types = {column: given_types.get(column, pa.null()) for column in columns}
+    are_written = True
     with text.problems(), RowWriter(folder, name, text.path) as rows:
-        try:
-            for batch in text.batches(columns, {**known_types, **texts}):
-                n_rows += batch.num_rows
-                rows.write(Batch(pa.Table.from_batches([batch])))
-                for column in inferred:
-                    values = batch.column(column)
-                    if column in numbers:
-                        numbers[column] += Numbering.of(values)
-                    if not pa.types.is_string(types[column]):
-                        kind = values.type
-                        if column in as_text:
-                            kind = _type_of(values, text.dialect.decimal_point)
-                        types[column] = widened(types[column], kind)
-            pieces = rows.finish()
-        except pa.ArrowInvalid as error:
-            odd = text.columns_of(error)
-            if not odd or not {*odd} <= {*inferred} - {*as_text}:
-                raise
-    odd = odd or [column for column in inferred if pa.types.is_binary(types[column])]
-    if odd:
-        more = [*as_text, *odd] if len(as_text) < MOST_APART else inferred
-        return import_text(text, columns, known_types, folder, name, more)
+        for block in text.blocks():
+            with text.problems(n_rows):
+                table = _block_table(text, block, types, given_types)
+            n_rows += len(table)
+            former = types
+            types = {
+                column.name: widened(former[column.name], column.type)
+                for column in table.schema
+            }
+            are_written = are_written and all(
+                types[column] == kind or pa.types.is_null(kind)
+                for column, kind in former.items()
+            )
+            if are_written:
+                rows.write(Batch(table))
+        pieces = rows.finish()
     text.file.check(text.path)
-    for column in inferred:
-        if types[column] == HEXADECIMAL:
-            types[column] = pa.int64()
-    return ImportedText(n_rows, types, {**types, **texts}, numbers, pieces)
+    return ImportedText(n_rows, types, pieces if are_written else [])
+
+
+def _block_table(
+    text: CsvText, block: bytes, types: Types, given_types: Types
+) -> pa.Table:
+    """The rows of a block in the types of rows before it, where its values have these,
+    or else in types of its own.
+    """
+    columns = list(types)
+    of_rows = {
+        column: kind for column, kind in types.items() if not pa.types.is_null(kind)
+    }
+    try:
+        table = text.table(block, of_rows, columns)
+    except pa.ArrowInvalid:
+        table = text.table(block, given_types, columns)
+    # Text that is not UTF-8 is bytes to Arrow, and refused where text is asked for
+    for column in table.schema:
+        if pa.types.is_binary(column.type) and column.name not in given_types:
+            text.table(block, {column.name: pa.string()}, columns)
+    return table
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -281,10 +264,8 @@ def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return a
     if pa.types.is_null(a):
         return b
-    if is_number(a) and is_number(b) and HEXADECIMAL not in (a, b):
+    if is_number(a) and is_number(b):
         return pa.float64()
-    if pa.types.is_integer(a) and pa.types.is_integer(b):
-        return HEXADECIMAL
     if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in (a, b)):
         times = [kind for kind in (a, b) if pa.types.is_timestamp(kind)]
         if len({kind.tz for kind in times}) == 1 and (
@@ -292,37 +273,6 @@ def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         ):
             return max(times, key=lambda kind: ("s", "ms", "us", "ns").index(kind.unit))
     return pa.string()
-
-
-def _type_of(values: Any, decimal_point: str) -> pa.DataType:
-    """The type that Arrow gives to a column of texts when it reads them from a CSV."""
-    import pyarrow.compute as pc
-    from pyarrow import csv
-
-    values = values.drop_null()
-    if not len(values):
-        return pa.null()
-    text = pc.binary_join(pa.ListArray.from_arrays([0, len(values)], values), "\n")[
-        0
-    ].as_buffer()
-    options = csv_options(
-        "\x1f", decimal_point, max(text.size, 1), column_names=["text"]
-    )
-    try:
-        table = csv.read_csv(pa.BufferReader(text), **options)
-    except pa.ArrowInvalid:  # quotes and separators in the values
-        return pa.string()
-    kind = table.schema.field(0).type
-    if (
-        pa.types.is_integer(kind)
-        and pc.any(pc.match_substring(values, "x", ignore_case=True)).as_py()
-    ):
-        return HEXADECIMAL
-    return (
-        kind
-        if len(table) == len(values) and not pa.types.is_binary(kind)
-        else pa.string()
-    )
 
 
 def _remarks(texts: Sequence[CsvText]) -> Iterator[str]:

@@ -1,43 +1,37 @@
-"""The text of one CSV file: how it is opened, read batch by batch, and what is wrong
+"""The text of one CSV file: how it is opened, read block by block, and what is wrong
 with it.
 """
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from bochner.data.file_kinds import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.settings import require_addresses
 from bochner.sources.base import SourceError
-from bochner.sources.dialect import Dialect, dialect_of, lines_in_words
+from bochner.sources.dialect import Dialect, dialect_of, fields_of, lines_in_words
 from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import (
     Row,
-    blocks,
     damaged,
     opened_bytes,
     rows_of,
-    stream_of,
-    stream_without,
-    survey,
+    whole_rows,
 )
 
-BLOCK_BYTES, MOST_BLOCK = 1 << 20, 1 << 30
+BLOCK_BYTES = 1 << 20
 FIRST_BYTES = 4 * HEAD  # which tell how a table is written
 LONGEST_HEADER = 1 << 24  # bytes of the header of an ARFF file
-ROWS_AT_ONCE = 1000  # that are rewritten
+TAIL = 1 << 13  # bytes at the end of a file that tell what stands below its table
 NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
-CONVERSION = re.compile(r"In CSV column #(\d+): .*conversion error", re.DOTALL)
-NOT_UTF8 = "{}: text that is not UTF-8; save the file with UTF-8 encoding"
+NOT_UTF8 = "text that is not UTF-8; save the file with UTF-8 encoding"
 
 Types = Mapping[str, pa.DataType]
 
@@ -51,16 +45,10 @@ class CsvText:
     file : FileState
     dialect : Dialect
         How the file is written.
-    names : tuple of str
-        Of all columns of the file.
-    without : tuple of Row
-        Rows that are none of the table.
     """
 
     file: FileState
     dialect: Dialect = field(default_factory=Dialect)
-    names: tuple[str, ...] = ()
-    without: tuple[Row, ...] = ()
 
     @property
     def path(self) -> str:
@@ -68,94 +56,92 @@ class CsvText:
         return self.file.path
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of all columns of the file."""
+        return self.dialect.names
+
+    @property
     def separator(self) -> str:
         """What stands between fields."""
         return self.dialect.separator
 
-    @property
-    def begins_with_names(self) -> bool:
-        """Whether the first row that is read has the names."""
-        return self.dialect.names is None
-
-    def line_of_row(self, row: int) -> int:
-        """Line of the file of one of all rows, which count from 0 below the names."""
-        return self.line_of_index(row + self.begins_with_names)
-
     def lines(self) -> Iterator[int]:
-        """Yield the line of each row that is read, that of the names too; the first
-        line is 1, and blank lines are no rows.
+        """Yield the line of each row that is read; the first line is 1, and blank
+        lines are no rows.
         """
         for row in self.table_rows():
             if self.dialect.rewritten(row.text):
                 yield row.line
 
+    def line_of(self, row: int) -> int:
+        """Line of the file of one of the rows that are read, which count from 0."""
+        return next(islice(self.lines(), row, None), row + 1)
+
     def table_rows(self) -> Iterator[Row]:
         """Yield the rows that are not left out."""
-        left_out = {row.start for row in self.without}
+        left_out = {row.start for row in self.dialect.without}
         return (row for row in self.rows() if row.start not in left_out)
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, from that of the names on."""
-        begin = self.dialect.begin
-        with self.opened_bytes() as stream:
-            stream.read(begin)
-            yield from rows_of(stream, self.separator, begin, self.dialect.lines_above)
+        dialect = self.dialect
+        blocks = self._whole_rows()
+        return rows_of(blocks, self.separator, dialect.begin, dialect.lines_above)
 
-    def line_of_index(self, index: int) -> int:
-        """Line of the file of a row that is read, that of the names too."""
-        return next(islice(self.lines(), index, None), index + 1)
-
-    def opened_bytes(self) -> Any:
-        """A stream of the bytes in UTF-8."""
-        stream = opened_bytes(self.path)
-        if self.dialect.is_recoded:
-            return stream_of(self.dialect.decoded(blocks(stream)))
-        return stream
+    def _whole_rows(self) -> Iterator[bytes]:
+        """Yield the rows as they are in the file, in UTF-8, many at a time."""
+        with opened_bytes(self.path) as raw, self.dialect.recoded(raw) as stream:
+            stream.read(self.dialect.begin)
+            yield from whole_rows(stream, self.separator, BLOCK_BYTES)
 
     def surveyed(self) -> CsvText:
         """The file without the rows that only a look at all bytes tells to be none of
         the table.
         """
         first = next(self.rows(), Row(1, 0, b""))
-        after = first.start + len(first.text)
         mark = self._names_that_repeat(first)
-        with self.opened_bytes() as stream:
-            file_survey = survey(stream, after, mark)
-        # Where later bytes are not UTF-8
-        if (
-            file_survey.beyond_ascii
-            and first.text.isascii()
-            and not self.dialect.is_recoded
-        ):
-            dialect = self.dialect.with_encoding_of(file_survey.beyond_ascii)
-            if dialect.is_recoded:
-                return replace(self, dialect=dialect).surveyed()
-        # Rows that repeat the names, but for those that are left out already
-        left_out = {first.start, *(row.start for row in self.without)}
-        repeated = [
-            row
-            for row in (self.rows() if file_survey.has_mark else ())
-            if row.content == mark and row.start not in left_out
-        ]
+        left_out = {first.start, *(row.start for row in self.dialect.without)}
+        repeated = list[Row]()
+        size = self.dialect.begin
+        above = self.dialect.lines_above
+        tail = b""
+        for block in self._whole_rows():
+            # Bytes that are not UTF-8
+            if not block.isascii() and first.text.isascii():
+                dialect = self.dialect.with_encoding_of(block)
+                if dialect.is_recoded and not self.dialect.is_recoded:
+                    return replace(self, dialect=dialect).surveyed()
+            # Rows that repeat the names, but for those that are left out already
+            if mark and mark in block:
+                rows = rows_of([block], self.separator, size, above)
+                repeated += [row for row in rows if row.content == mark]
+            size += len(block)
+            above += block.count(b"\n")
+            tail = (tail + block)[-TAIL:]
+        repeated = [row for row in repeated if row.start not in left_out]
         names_again = lines_in_words(
             [row.line for row in repeated],
             "repeats the column names, and is left out",
             "repeat the column names, and are left out",
         )
-        # Rows below the table
+        # Rows below the table, among the last whole lines
+        if len(tail) < size - self.dialect.begin:
+            _, _, tail = tail.partition(b"\n")
+        start = size - len(tail)
+        above -= tail.count(b"\n")
+        last = list(rows_of([tail], self.separator, start, above))
+        n_below = self.dialect.rows_below(last)
         below = [
-            row
-            for row in self._rows_below(file_survey.size, file_survey.tail)
-            if row.start not in left_out
+            row for row in last[len(last) - n_below :] if row.start not in left_out
         ]
         sums = lines_in_words(
             [row.line for row in below],
             "is below the table, and is left out",
             "are below the table, and are left out",
         )
-        without = (*self.without, *repeated, *below)
-        dialect = self.dialect.saying(names_again, sums)
-        return replace(self, without=without, dialect=dialect)
+        without = (*self.dialect.without, *repeated, *below)
+        dialect = replace(self.dialect, without=without)
+        return replace(self, dialect=dialect.saying(names_again, sums))
 
     def _names_that_repeat(self, first: Row) -> bytes:
         """What a row is like that repeats the names; empty where none is taken as
@@ -174,125 +160,77 @@ class CsvText:
             return b""
         return first.content
 
-    def _rows_below(self, size: int, tail: bytes) -> list[Row]:
-        """The rows that are below the table, of a text with these last lines."""
-        rows = list(rows_of(io.BytesIO(tail), self.separator))
-        n = self.dialect.rows_below(rows)
-        if not n:
-            return []
-        # Their places in the file
-        start = size - len(tail)
-        with self.opened_bytes() as stream:
-            above = sum(block.count(b"\n") for block in blocks(stream))
-        above -= tail.count(b"\n")
-        return [Row(above + row.line, start + row.start, row.text) for row in rows[-n:]]
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the rows that are not left out as Arrow reads them, many at a time."""
+        begin = self.dialect.begin
+        left_out = sorted(self.dialect.without, key=lambda row: row.start, reverse=True)
+        for block in self._whole_rows():
+            size = len(block)
+            for row in left_out:
+                start = row.start - begin
+                if 0 <= start < size:
+                    block = block[:start] + block[start + len(row.text) :]
+            begin += size
+            if self.dialect.form != "plain":
+                rows = rows_of([block], self.separator)
+                block = b"".join(self.dialect.rewritten(row.text) for row in rows)
+            if block.strip(b"\r\n"):
+                yield block
 
-    def batches(
-        self, columns: Sequence[str], types: Types, block_bytes: int | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield empty batches, and then the rows of some columns (all, where none are
-        given) in order.
+    def table(
+        self, block: bytes, types: Types, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Some columns of a block of rows, or all, in types that are given, or else
+        those of their values in the block.
 
-        Arrow takes other types than those given from its first block; the rows of
-        further blocks are read with these types given, which is faster. A row longer
-        than two blocks makes them larger.
+        Empty fields, NA, NaN and null are missing unless the dialect has others.
         """
         from pyarrow import csv
 
-        require_addresses(
-            "Reading a CSV file"
-        )  # its threads are waited for, also where they cannot begin
-        block = block_bytes or BLOCK_BYTES
-        done = 0
-        while True:
-            skip = done
-            given_types = {
-                name: kind for name, kind in types.items() if name in (columns or types)
-            }
-            try:
-                options = csv_options(
-                    self.separator,
-                    self.dialect.decimal_point,
-                    block,
-                    given_types,
-                    None if self.begins_with_names else self.names,
-                    columns,
-                    self.dialect.missing,
-                )
-                reader = csv.open_csv(self.opened(), **options)
-                types = {column.name: column.type for column in reader.schema}
-                yield pa.RecordBatch.from_pylist([], reader.schema)
-                if len(given_types) < len(types) and self.file.size > block:
-                    continue
-                for batch in reader:
-                    rows = batch.slice(min(skip, batch.num_rows))
-                    skip -= batch.num_rows - rows.num_rows
-                    done += rows.num_rows
-                    yield rows
-                return
-            except pa.ArrowInvalid as error:
-                if "mpty CSV file" in str(error) and not self.begins_with_names:
-                    names = columns or self.names
-                    empty = [(name, given_types.get(name, pa.null())) for name in names]
-                    yield pa.RecordBatch.from_pylist([], pa.schema(empty))
-                    return
-                # Rows, or the names alone, that are longer than a block
-                longest = MOST_BLOCK * ("straddl" in str(error))
-                if "mpty CSV file" in str(error):
-                    longest = LONGEST_HEADER
-                if block >= longest:
-                    raise
-            block *= 4
+        # Its threads are waited for, also where they cannot begin
+        require_addresses("Reading a CSV file")
+        return csv.read_csv(
+            pa.BufferReader(block),
+            csv.ReadOptions(
+                use_threads=False, block_size=len(block), column_names=self.names
+            ),
+            csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+            csv.ConvertOptions(
+                strings_can_be_null=True,
+                null_values=self.dialect.missing,
+                column_types=types,
+                decimal_point=self.dialect.decimal_point,
+                include_columns=columns,
+            ),
+        )
 
-    def columns_of(self, error: Exception) -> list[str]:
-        """The column in which Arrow could not convert a value, if that is the error."""
-        match = CONVERSION.match(str(error))
-        k = int(match[1]) if match else len(self.names)
-        return list(self.names[k : k + 1])
-
-    def first_types(self, block_bytes: int | None = None) -> pa.Schema:
-        """The columns of the file, with the types that Arrow takes from the first
-        block; see `batches`.
+    def first_types(self) -> pa.Schema:
+        """The columns of the file, with the types of their values in the first
+        block.
         """
-        return next(self.batches([], {}, block_bytes)).schema
-
-    def opened(self) -> Any:
-        """A stream of the bytes of the rows that are not left out, which its last
-        reference closes.
-
-        Arrow's reader has a thread that reads ahead, and may go on after the last
-        batch that was asked for. Closed under it, the file would give its number to the
-        next file that is opened, of whose bytes the thread would take some.
-        """
-        if self.dialect.form != "plain":
-            return stream_of(self._rewritten())
-        begin = self.dialect.begin
-        stream = self.opened_bytes()
-        stream.read(begin)
-        gaps = [(row.start - begin, len(row.text)) for row in self.without]
-        return stream_without(stream, gaps)
-
-    def _rewritten(self) -> Iterator[bytes]:
-        """Yield the rows that are not left out as Arrow reads them, many at a time."""
-        rows = (row.text for row in self.table_rows())
-        rewritten_rows = filter(None, map(self.dialect.rewritten, rows))
-        return iter(lambda: b"".join(islice(rewritten_rows, ROWS_AT_ONCE)), b"")
+        with self.problems():
+            for block in self.blocks():
+                return self.table(block, {}).schema
+        return pa.schema([(name, pa.null()) for name in self.names])
 
     @contextmanager
-    def problems(self) -> Iterator[None]:
-        """Tell what is wrong with the file by SourceError."""
+    def problems(self, rows_above: int = 0) -> Iterator[None]:
+        """Tell what is wrong with the file by SourceError; Arrow counts the rows of a
+        block, above which others are.
+        """
         try:
             yield
         except UnicodeDecodeError:
-            what = "the column names" if self.begins_with_names else "a value"
-            raise SourceError(f"{self.path}: {NOT_UTF8.format(what)}") from None
+            raise SourceError(f"{self.path}: {NOT_UTF8}") from None
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
             self.file.check(self.path)
             if isinstance(error, OSError) and compression_of(self.path):
                 raise damaged(self.file, error) from error
-            raise SourceError(f"{self.path}: {_problem(error, self)}") from error
+            raise SourceError(
+                f"{self.path}: {_problem(error, self, rows_above)}"
+            ) from error
 
 
 def whole_file(path: Path) -> CsvText:
@@ -314,48 +252,26 @@ def whole_file(path: Path) -> CsvText:
         dialect = dialect_of(head, is_whole, kind)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
-    whole = replace(whole, dialect=dialect, without=dialect.without)
+    whole = replace(whole, dialect=dialect)
     with whole.problems():
-        if is_whole:
-            # Its last rows are among those that Arrow takes the names and types from
-            whole = whole.surveyed()
-        if dialect.names is not None:
-            return replace(whole, names=dialect.names)
-        return replace(whole, names=tuple(whole.first_types(HEAD).names))
+        if dialect.has_names:
+            first = next(whole.rows(), Row(1, 0, b""))
+            first.text.decode()  # an error where it is not UTF-8
+            written = first._replace(text=dialect.rewritten(first.text))
+            dialect = replace(
+                dialect,
+                names=dialect.names
+                or tuple(fields_of(written.content, dialect.separator)),
+                without=(first, *dialect.without),
+            )
+    if not dialect.names:
+        raise SourceError(f"{path}: the file has no column names and no rows")
+    return replace(whole, dialect=dialect)
 
 
-def csv_options(
-    separator: str,
-    decimal_point: str,
-    block_bytes: int,
-    types: Types | None = None,
-    column_names: Sequence[str] | None = None,
-    include_columns: Sequence[str] | None = None,
-    missing: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Options of `pyarrow.csv` for tables as people write them; empty fields, NA,
-    NaN and null are missing unless other fields are given.
-    """
-    from pyarrow import csv
-
-    return {
-        "read_options": csv.ReadOptions(
-            use_threads=False, block_size=block_bytes, column_names=column_names
-        ),
-        "parse_options": csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        "convert_options": csv.ConvertOptions(
-            strings_can_be_null=True,
-            null_values=missing,
-            column_types=types,
-            decimal_point=decimal_point,
-            include_columns=include_columns,
-        ),
-    }
-
-
-def _problem(error: Exception, text: CsvText) -> str:
-    """What Arrow found wrong with a CSV in one thread, and the cure; with the line of
-    the file, and the column.
+def _problem(error: Exception, text: CsvText, rows_above: int) -> str:
+    """What Arrow found wrong with a block of rows, and the cure; with the line of the
+    file, and the column.
     """
     names = text.names
     said = reason(error).removeprefix("CSV parse error: ")
@@ -367,13 +283,11 @@ def _problem(error: Exception, text: CsvText) -> str:
         place = [f"column {names[k]!r}" if k < len(names) else f"column number {k + 1}"]
     if match := re.match(r"Row #(\d+): ", said):
         said = said[match.end() :]
-        row = int(match[1]) - 1
-        place = [f"line {text.line_of_index(row)}", *place]
+        row = int(match[1]) - 1 + rows_above
+        place = [f"line {text.line_of(row)}", *place]
     where = ", ".join(place)
     if "UTF8" in said:
-        return NOT_UTF8.format(where or said.partition(":")[0])
-    if "mpty CSV file" in said:
-        return "the table has no rows below its column names"
+        return f"{where}: {NOT_UTF8}"
     if where and (match := re.match(r"Expected (\d+) columns, got (\d+)", said)):
         counts = f"{match[1]} fields expected, {match[2]} found"
         return f"{where}: {counts}; {_cure_of_counts(text, row, int(match[1]))}"
@@ -389,8 +303,8 @@ def _cure_of_counts(text: CsvText, row: int, n_names: int) -> str:
         return (
             "name each column that has values, or empty the fields behind the last name"
         )
-    if text.begins_with_names and row == 1 and text.dialect.width != n_names:
-        line = text.line_of_index(0)
+    if text.dialect.has_names and row == 0 and text.dialect.width != n_names:
+        line = next(text.rows()).line
         return (
             f"line {line} should name each column: remove what is above the names, or "
             "add those that lack"

@@ -363,22 +363,7 @@ class CollectionPart:
         batch = as_batch((values[0], *map(series_as_array, values[1:])), self.name)
         if not batch.X.shape[0]:
             return
-        description = _what(Layout.of(Batch(batch.X)))
-        wanted = _what(self.columns.layout)
-        if description != wanted:
-            raise SourceError(
-                f"{self.name}: {description}, but Dask declares {wanted}; give all "
-                "partitions the same columns, and declare "
-                "them with map_blocks(..., meta=)"
-            )
         yield from self.columns.take(batch, self.name).split(n_bytes)
-
-
-def _what(layout: Layout) -> str:
-    if isinstance(layout.schema, pa.Schema):
-        return "a data frame"
-    what = "a sparse matrix" if layout.sparse else "an array"
-    return f"{what} of {layout.schema:,} columns"
 
 
 def open_collection(

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice, pairwise, takewhile
-from typing import NamedTuple
+from itertools import count, islice, pairwise, takewhile
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from bochner.data.file_kinds import is_arff
 from bochner.data.written_values import is_missing_word
@@ -75,8 +76,8 @@ class Dialect:
     begin, lines_above : int
         First byte of the names, or of the rows where there are none above them, and
         the number of lines before it.
-    names : tuple of str, or None
-        Of the columns; None where they are those in the first row.
+    names : tuple of str
+        Of the columns; empty where they are those in the first row.
     has_names : bool
         Whether the first row has names.
     without : tuple of Row
@@ -102,7 +103,7 @@ class Dialect:
     lone_returns: bool = False
     begin: int = 0
     lines_above: int = 0
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] = ()
     has_names: bool = True
     without: tuple[Row, ...] = ()
     form: str = "plain"
@@ -117,12 +118,15 @@ class Dialect:
         """Whether the bytes of the file are not those of its rows in UTF-8."""
         return self.encoding != "utf-8" or self.lone_returns
 
-    def decoded(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield a text in UTF-8, with line feeds at the ends of lines, in chunks."""
-        decoder = codecs.getincrementaldecoder(self.encoding)()
-        for chunk in chain(chunks, [b""]):
-            text = decoder.decode(chunk, final=not chunk)
-            yield (text.replace("\r", "\n") if self.lone_returns else text).encode()
+    def recoded(self, stream: Any) -> Any:
+        """A stream of the text in UTF-8, with line feeds at the ends of lines."""
+        if self.encoding != "utf-8":
+            stream = pa.transcoding_input_stream(stream, self.encoding, "utf-8")
+        if self.lone_returns:
+            stream = pa.TransformInputStream(
+                stream, lambda text: bytes(text).replace(b"\r", b"\n")
+            )
+        return stream
 
     @property
     def missing(self) -> list[str] | None:
@@ -207,9 +211,9 @@ class Form(NamedTuple):
     share: float
 
     @classmethod
-    def of(cls, head: bytes, separator: str) -> Form:
-        """That of the first rows of a text."""
-        rows = islice(rows_of(io.BytesIO(head), separator), FIRST_ROWS)
+    def of(cls, head: bytes, separator: str, begin: int = 0) -> Form:
+        """That of the first rows of a text, the first byte of which has a place."""
+        rows = islice(rows_of([head], separator, begin), FIRST_ROWS)
         lines = lines_of(rows, separator)
         counts = Counter(len(line.fields) for line in lines)
         width = max(counts, key=lambda n: (counts[n], n), default=0)
@@ -290,18 +294,21 @@ def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
             width=len(header.names),
             text=header.text,
         )
+    begin = len(BOM) if head.startswith(BOM) else 0
+    head = head[begin:]
+    dialect = replace(dialect, begin=begin)
     # A line that names the separator comes before all others
-    first, _, _ = head.removeprefix(BOM).lstrip(b"\r\n").partition(b"\n")
+    first, _, _ = head.lstrip(b"\r\n").partition(b"\n")
     named = SEPARATOR_LINE.fullmatch(first.decode(errors="replace").rstrip("\r"))
     # The last line may go on behind the first bytes
     rows = head if is_whole else head[: head.rfind(b"\n") + 1]
     if named:
-        form = Form.of(rows, named[1])
+        form = Form.of(rows, named[1], begin)
         dialect = dialect.saying(f"Line 1{PLACE} names the separator, and is left out.")
     elif kind == "tsv":
-        form = Form.of(rows, "\t")
+        form = Form.of(rows, "\t", begin)
     else:
-        form = _form(rows, _commonest(first))
+        form = _form(rows, _commonest(first), begin)
     if form.separator == BLANK:
         dialect = replace(dialect, form="blanks")
         dialect = dialect.saying(f"Columns{PLACE} are separated by blanks.")
@@ -314,11 +321,11 @@ def _commonest(line: bytes) -> str:
     return "," if "," in plain else max(SEPARATORS, key=plain.count)
 
 
-def _form(head: bytes, usual: str) -> Form:
+def _form(head: bytes, usual: str, begin: int) -> Form:
     """The first rows by the separator that cuts most of them into one number of fields,
     and more fields into numbers; by the usual one where no other does better.
     """
-    forms = [Form.of(head, separator) for separator in SEPARATORS]
+    forms = [Form.of(head, separator, begin) for separator in SEPARATORS]
     several = [form for form in forms if form.width > 1]
     best = max(
         several or [form for form in forms if form.separator == usual],
@@ -326,7 +333,7 @@ def _form(head: bytes, usual: str) -> Form:
     )
     if best.width > 1 and best.share == 1:
         return best
-    words = Form.of(head, BLANK)
+    words = Form.of(head, BLANK, begin)
     return words if _are_columns(words) else best
 
 
@@ -415,7 +422,6 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
             again = f"repeat, and the later {listed(renamed.values())} {are} read as"
             remarks.append(f"Column names{PLACE} {again} {listed(renamed)}.")
         if has_row_names or renamed:
-            without = [first.row, *without]
             dialect = replace(dialect, names=tuple(distinct))
         dialect = replace(dialect, without=tuple(without), has_row_names=has_row_names)
     # Separators at the ends of lines, where no column has a name or a value

@@ -204,7 +204,7 @@ class ImportedPart:
         """Line of the text of one of the rows that are read, which count from 0."""
         assert isinstance(self.schema, pa.Schema)
         row_numbers = self.selection.rows(fitted(self._table(), self.schema))
-        line: int = self.text.line_of_row(self.piece.above + int(row_numbers[row]))
+        line: int = self.text.line_of(self.piece.above + int(row_numbers[row]))
         return line
 
     def _batch(self) -> Batch:

@@ -57,8 +57,8 @@ def open_source(
     stands for all files in it and in its subfolders, sorted by name, except those whose
     names begin with a dot or an underscore. Their columns are matched by name. The
     index of a data frame is left out unless `columns` names it: columns that a Parquet
-    or Arrow file declares as one, and first columns of a CSV without a name that number
-    the rows, with gaps where rows have been taken out.
+    or Arrow file declares as one, and first columns of a CSV without a name that hold
+    whole numbers.
 
     Parameters
     ----------

@@ -25,7 +25,6 @@ from bochner.sources.base import (
     RowError,
     SourceError,
     infinite_value,
-    take_rows,
 )
 from bochner.sources.column_values import is_text
 from bochner.sources.paths import reason
@@ -91,27 +90,6 @@ class PartChecksum:
 AnyRows = TypeVar("AnyRows", bound=NamedTuple)
 
 
-class Rows(NamedTuple):
-    """Consecutive rows of a part, as of `Batch`, and their numbers in it, shape
-    (b,).
-    """
-
-    X: Any
-    y: NDArray | None
-    weight: NDArray | None
-    number: NDArray[np.int64]
-    group: NDArray | None = None
-
-    @property
-    def batch(self) -> Batch:
-        """The rows without their numbers."""
-        return Batch(self.X, self.y, self.weight, self.group)
-
-    def take(self, rows: slice | NDArray) -> Rows:
-        """Some of the rows, by a slice, a mask or their positions."""
-        return Rows(*(take_rows(values, rows) for values in self))
-
-
 @dataclass(frozen=True)
 class Roles:
     """Columns with a part of their own.
@@ -144,13 +122,13 @@ class Roles:
         beside = (self.weight, self.group)
         return (*(self.target or ()), *filter(None, beside))
 
-    def rows(self, batch: Batch, first: int = 0) -> Rows:
+    def rows(self, batch: Batch, first: int = 0) -> Batch:
         """Take targets and weights out of the table of a batch, whose first row has
         that number.
 
         Returns
         -------
-        Rows
+        Batch
             y holds float64, int64 or bool numbers, or objects; weight is float64 of
             shape (b,), or None.
 
@@ -169,7 +147,7 @@ class Roles:
             group = _column(X, self.group).to_numpy(zero_copy_only=False)
         if isinstance(X, pa.Table):
             X = X.drop_columns(list(self.columns))
-        rows = Rows(X, y, weight, number, group)
+        rows = Batch(X, y, weight, group, number)
         if bad is not None and self.without == "keep":
             is_float = y.dtype.kind == "f"
             bad = np.isinf(y.reshape(len(y), -1)).any(axis=1) if is_float else None
@@ -191,7 +169,7 @@ class Roles:
         columns = []
         missing = []
         for name in self.target:
-            values, gaps = _read_target(_column(batch.X, name), name)
+            values, gaps = read_column(_column(batch.X, name), name)
             # What is kept has NaN, or None among what are no numbers, in the gaps
             kind = values.dtype.kind
             if self.without == "keep" and kind in "ib" and gaps.any():
@@ -290,7 +268,7 @@ def _column(X: Any, name: str) -> pa.ChunkedArray:
     return X.column(name)
 
 
-def _read_target(column: pa.ChunkedArray, name: str) -> tuple[NDArray, Mask]:
+def read_column(column: pa.ChunkedArray, name: str) -> tuple[NDArray, Mask]:
     """Values of a column of targets, and where there are none."""
     import pyarrow.compute as pc
 
@@ -351,7 +329,7 @@ MOST_PIECES = 256  # of a block, before they become one
 
 def part_rows(
     part: Part, schema: Any, roles: Roles, tally: PartChecksum
-) -> Generator[Rows]:
+) -> Generator[Batch]:
     """Yield the rows of a part, split by their roles.
 
     Parameters
@@ -470,9 +448,9 @@ def numbers_of(X: Any, first: int = 0) -> Any:
     return X
 
 
-def rebatch(batches: Iterator[Rows], size: int) -> Iterator[Rows]:
+def rebatch(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
     """Yield the rows in blocks of exactly `size` rows; the last one may be shorter."""
-    held: list[Rows] = []
+    held: list[Batch] = []
     count = 0
     for batch in batches:
         start = 0

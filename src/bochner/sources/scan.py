@@ -36,7 +36,6 @@ from bochner.sources.rows import (
     MOST_PIECES,
     PartChecksum,
     Roles,
-    Rows,
     inputs,
     joined,
     part_rows,
@@ -65,10 +64,10 @@ class RowSample:
         self.size = size
         self.salt = np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
         self.limit = np.uint64(ALL if n_rows is None else sure_limit(size, n_rows))
-        self._pieces: list[Rows] = []
+        self._pieces: list[Batch] = []
         self._hashes: list[NDArray[np.uint64]] = []
 
-    def add(self, rows: Rows, first: int) -> None:
+    def add(self, rows: Batch, first: int) -> None:
         """Draw from the next rows of a part, whose first row has this number."""
         hashes = mixed((first + rows.number).astype(np.uint64) ^ self.salt)
         index = np.flatnonzero(hashes <= self.limit)
@@ -90,7 +89,7 @@ class RowSample:
         if not self._pieces:
             raise ValueError("No rows have been drawn.")
         self._leave_out(most_pieces=1, spare=1)
-        return self._pieces[0].batch
+        return self._pieces[0]._replace(number=None)
 
     def _leave_out(self, most_pieces: int = MOST_PIECES, spare: float = SPARE) -> None:
         """Make one piece of too many, of no more than the smallest."""
@@ -175,9 +174,9 @@ class TableSummary:
         """
         return self.drawn.batch
 
-    def add(self, rows: Rows, first: int) -> None:
+    def add(self, rows: Batch, first: int) -> None:
         """Look at the next rows of a part whose first row has this number."""
-        X, y, weight, number, _ = rows
+        X, y, weight, _, number = rows
         self.table += TableStatistic.of(X, weight, kinds=self.table.expected())
         self.table.keep_heaviest(self.most_categories)
         if y is not None:
@@ -491,7 +490,7 @@ def read_all(source: TableSource, roles: Roles) -> Batch:
     inputs(source.schema, roles)
     tallies = [PartChecksum() for _ in source.parts]
 
-    def read(k: int) -> list[Rows]:
+    def read(k: int) -> list[Batch]:
         return list(part_rows(source.parts[k], source.schema, roles, tallies[k]))
 
     pieces = [
@@ -499,4 +498,4 @@ def read_all(source: TableSource, roles: Roles) -> Batch:
     ]
     if not pieces:
         raise _no_rows(source, any(tally.n_read for tally in tallies))
-    return joined(pieces).batch
+    return joined(pieces)._replace(number=None)

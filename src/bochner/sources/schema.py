@@ -391,13 +391,13 @@ class Layout(NamedTuple):
         kind, other_kind = _kind(self), _kind(other)
         if kind != other_kind:
             raise SourceError(
-                f"{place}: {other_kind}, but the first batch is {kind}; yield batches "
-                "of one kind"
+                f"{place}: {other_kind}, where {kind} is expected; give all rows in "
+                "one form"
             )
         if isinstance(self.schema, int) and self.schema != other.schema:
             raise SourceError(
-                f"{place}: {other.schema} columns, but the first batch has "
-                f"{self.schema}; fix the batch"
+                f"{place}: {other.schema} columns, where {self.schema} are expected; "
+                "give all rows the same columns"
             )
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import unit_weights
 from bochner.engines.prefetch import prefetched
-from bochner.sources.base import Part, SourceError, TableSource, total
+from bochner.sources.base import Batch, Part, SourceError, TableSource, total
 from bochner.sources.paths import require_seen
-from bochner.sources.rows import PartChecksum, Roles, Rows, joined, part_rows, rebatch
+from bochner.sources.rows import PartChecksum, Roles, joined, part_rows, rebatch
 
 WHOLE_ROWS = 1 << 16
 
@@ -170,7 +170,7 @@ class StreamSource:
         if self.ahead:
             rows_of_parts = prefetched(rows_of_parts)
         with closing(rows_of_parts) as read:
-            for X, y, weight, number, _ in rebatch(read, rows):
+            for X, y, weight, _, number in rebatch(read, rows):
                 n = len(number)
                 try:
                     X = self.encode(X)
@@ -194,7 +194,7 @@ class StreamSource:
         """
         return self.gathered.sample(size, rng)
 
-    def _rows(self, starts: list[int]) -> Generator[Rows]:
+    def _rows(self, starts: list[int]) -> Generator[Batch]:
         """Yield the rows as they come, and note how many there are before each part."""
         done = 0
         for k, part in enumerate(self.table.parts):
