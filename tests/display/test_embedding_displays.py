@@ -61,5 +61,5 @@ def test_embedding_of_categories_and_numbers():
 def test_refusals():
     with pytest.raises(ValueError, match="two of the 5 scores"):
         EmbeddingDisplay.from_estimator(MODEL, X, components=(0, 5))
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="inconsistent numbers"):
         EmbeddingDisplay(np.zeros((3, 2)), [1, 2])

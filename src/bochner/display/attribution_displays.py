@@ -24,14 +24,14 @@ from bochner.display.importance_displays import (
     name_rows,
 )
 from bochner.explanations.attribution import Explanation
-from bochner.markup import cut, cut_all
+from bochner.markup import cut, cut_all, number, signed
 
 SIGNS = 0.22  # of the range, left beside bars for their numbers
 MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 32, 24
 # Inches; places along the axis; half a swarm, of its row
 SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42
 # Of points whose value is low, middle and high in its column
-SHADES = {"low value": BLUE, "middle": PURPLE, "high": VERMILION}
+SHADES = (BLUE, PURPLE, VERMILION)
 
 
 def _of_output(
@@ -198,18 +198,13 @@ class WaterfallDisplay(Display):
         thin: Look = {"color": GREY, "linewidth": 0.8}
         ax.vlines(starts[:-1], places - 0.35, places + 1.35, **thin)
         ax.axvline(self.base, linestyle=":", **thin)
-        added = [
-            f"{'+' if value > 0 else ''}{canvas.short_number(value)}"
-            for value in values
-        ]
-        ax.bar_label(self.bars_, added, padding=3, fontsize=0.9 * canvas.text_size(ax))
-        xlim = canvas.box_around(np.append(starts, ends), SIGNS)
-        title = (
-            f"{self.title}: {canvas.short_number(self.base + values.sum())}, from "
-            f"{canvas.short_number(self.base)} on average"
-        )
+        added = list(map(signed, values))
+        ax.bar_label(self.bars_, added, padding=3, fontsize="small")
+        total = number(self.base + values.sum())
+        title = f"{self.title}: {total}, from {number(self.base)} on average"
         across = self.unit[:1].upper() + self.unit[1:]
-        canvas.label_axes(ax, across, "", title, xlim=xlim)
+        ax.use_sticky_edges = False
+        ax.set(xlabel=across, title=title, xmargin=SIGNS)
 
 
 class BeeswarmDisplay(Display):
@@ -335,27 +330,29 @@ class BeeswarmDisplay(Display):
         return [Block(SIDES + SWARM_HEIGHT * max(len(self.names), 5))]
 
     def _draw(self, kwargs: Look) -> None:
-        from matplotlib.patches import Patch
+        from matplotlib.colors import ListedColormap
 
         ax = self.ax_
         values = self.values
         size = np.clip(2000 / max(len(values), 1), 3, 16)
         edges = np.linspace(values.min(), values.max() + 1e-300, SWARM_BINS + 1)
-        # Thirds of the ranks, and grey for what has no order
-        shades = np.array([*SHADES.values(), GREY])
-        third = np.minimum(np.nan_to_num(self.places, nan=1.0) * 3, 2).astype(int)
-        colours = shades[np.where(np.isnan(self.places), 3, third)]
-        self.points_ = []
+        shades: Look = {}
+        if "color" not in kwargs:
+            cmap = ListedColormap(SHADES).with_extremes(bad=GREY)
+            shades = {"cmap": cmap, "vmin": 0, "vmax": 1, "plotnonfinite": True}
+        self.points_: list[Any] = []
         for j in name_rows(ax, self.names):
-            look = {"s": size, "linewidths": 0, "color": colours[:, j], **kwargs}
             place = j + swarm(values[:, j], edges)
+            look = {"s": size, "linewidths": 0, **shades, **kwargs}
+            if shades:
+                look["c"] = self.places[:, j]
             self.points_.append(ax.scatter(values[:, j], place, **look))
+        if shades and not np.isnan(self.places).all():
+            bar = canvas.add_colour_bar(self.points_[-1], ax, "Value in its column")
+            bar.set_ticks([1 / 6, 0.5, 5 / 6], labels=["low", "middle", "high"])
         ax.axvline(0.0, color=GREY, linewidth=0.8)
-        if not np.isnan(self.places).all() and "color" not in kwargs:
-            keys = [Patch(color=shade, label=name) for name, shade in SHADES.items()]
-            canvas.add_legend(ax, keys)
         across = f"Added to the prediction{self.unit and f' ({self.unit})'}"
-        canvas.label_axes(ax, across, "", self.title)
+        ax.set(xlabel=across, title=self.title)
 
 
 class InteractionDisplay(Display):
@@ -460,13 +457,13 @@ class InteractionDisplay(Display):
         ax.set_yticks(np.arange(d), names)
         label = f"Mean size{self.unit and f' ({self.unit})'}"
         canvas.add_colour_bar(self.image_, ax, label)
-        canvas.label_axes(ax, title="Interactions of pairs of columns")
+        ax.set_title("Interactions of pairs of columns")
 
 
 def _short_value(value: Any) -> str:
     """A value of a row, short."""
     if isinstance(value, int | float | np.bool_ | np.number) and np.isfinite(value):
-        return canvas.short_number(float(value)) if value else "0"
+        return number(float(value))
     return cut(value, VALUE_WIDTH)
 
 

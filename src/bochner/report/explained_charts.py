@@ -18,7 +18,6 @@ from bochner.display import (
     MetricDisplay,
     WaterfallDisplay,
 )
-from bochner.display.canvas import short_number
 from bochner.explanations import Explanation
 from bochner.markup import Markup, cut, number, table
 from bochner.report.charts import SHADES, display_chart
@@ -115,8 +114,8 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=MOST_STEPS)
         if one.unit == "log-odds":
             outcome += f" Log-odds of {cut(one.output_names[0], CELL)}:"
-        base = short_number(drawn.base)
-        total = short_number(drawn.base + float(drawn.values.sum()))
+        base = number(drawn.base)
+        total = number(drawn.base + float(drawn.values.sum()))
         note = f"{outcome} {base} on average, {total} here."
         title = f"Row {row_number(findings, i)}, {what}"
         yield display_chart(f"steps{place}", title, drawn), note

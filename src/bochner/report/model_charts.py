@@ -13,14 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import PredictionErrorDisplay
 
 from bochner.display import SizeDisplay
-from bochner.display.canvas import (
-    BLUE,
-    GREY,
-    draw_band,
-    label_axes,
-    shortened,
-    size_ticks,
-)
+from bochner.display.canvas import BLUE, GREY, draw_band, shortened
 from bochner.display.importance_displays import bar_block, draw_bars
 from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
@@ -42,7 +35,7 @@ def target(findings: Findings) -> Markup:
 
         def draw(ax: Any) -> None:
             ax.hist(y, min(BINS, len(y) // 5), color=BLUE, rwidth=0.95)
-            label_axes(ax, shortened(name), "Rows")
+            ax.set(xlabel=shortened(name), ylabel="Rows")
 
         return chart("target", title, draw)
     classes = findings.model.classes_
@@ -54,7 +47,7 @@ def target(findings: Findings) -> Markup:
         bars = draw_bars(ax, names, counts[first])
         shown = [f"{count:,}" for count in counts[first]]
         ax.bar_label(bars, shown, padding=3, fontsize="small")
-        label_axes(ax, "Rows", xmargin=0.15)
+        ax.set(xlabel="Rows", xmargin=0.15)
 
     return chart("target", title, draw_counts, bar_block(names).height)
 
@@ -78,8 +71,7 @@ def loss_chart(
     def draw(ax: Any) -> None:
         ax.set_xscale("log")
         ax.errorbar(sizes, losses, halves, marker="o", capsize=3, color=BLUE)
-        size_ticks(ax.xaxis, np.asarray(sizes), 5)
-        label_axes(ax, x, y)
+        ax.set(xlabel=x, ylabel=y)
 
     return chart(x, title, draw)
 
@@ -152,7 +144,7 @@ def residuals(findings: Findings) -> dict[str, Markup]:
             ax=ax,
             scatter_kwargs={"s": 9, "alpha": 0.5, "linewidths": 0, "color": BLUE},
         )
-        label_axes(ax, "Prediction", label)
+        ax.set(xlabel="Prediction", ylabel=label)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(AutoLocator())
 
