@@ -82,21 +82,14 @@ def test_the_diagram_is_the_curve_of_sklearn(crowded):
     frequency, probability = calibration_curve(
         happened, p, n_bins=15, strategy="quantile"
     )
-    np.testing.assert_allclose(display.lines_[0].get_data(), [probability, frequency])
-    assert f"{100 * np.abs(frequency - probability).mean():.2g} %" in display.axes_[
-        0
-    ].get_title(loc="left")
-    (band,) = display.bands_
-    assert all(
-        low <= y <= high
-        for y, (low, high) in zip(
-            frequency, display.curves["event"].interval, strict=True
-        )
-    )
-    assert band.get_paths()[0].vertices[:, 1].max() == pytest.approx(
-        display.curves["event"].interval.max()
-    )
-    heights, _, base = display.histograms_[0].get_data()
+    np.testing.assert_allclose(display.line_.get_data(), [probability, frequency])
+    error = 100 * np.abs(frequency - probability).mean()
+    assert f"{error:.2g} %" in display.ax_.get_title(loc="left")
+    interval = display.curve.interval
+    assert ((interval[:, 0] <= frequency) & (frequency <= interval[:, 1])).all()
+    (path,) = display.band_.get_paths()
+    assert path.vertices[:, 1].max() == pytest.approx(interval.max())
+    heights, _, base = display.histogram_.get_data()
     counts = np.histogram(p, 50, (0, 1))[0]
     np.testing.assert_allclose(
         (heights - base) / (heights - base).max(), counts / counts.max()
@@ -107,39 +100,23 @@ def test_the_diagram_is_the_curve_of_sklearn(crowded):
 def test_two_classes_by_the_second_and_more_by_the_top_one():
     proba = np.array([[0.9, 0.1], [0.4, 0.6]])
     display = ReliabilityDisplay.from_predictions(["no", "yes"], proba, n_bins=2).plot()
-    np.testing.assert_allclose(display.lines_[0].get_data(), [[0.1, 0.6], [0.0, 1.0]])
+    np.testing.assert_allclose(display.line_.get_data(), [[0.1, 0.6], [0.0, 1.0]])
     assert "class yes" in display.ax_.get_xlabel()
     model, rows, labels = classes(load_iris)
     display = ReliabilityDisplay.from_estimator(model, rows, labels, n_bins=1)
-    (curve,) = display.curves.values()
+    curve = display.curve
     assert curve.frequency[0] == pytest.approx(model.score(rows, labels))
     assert curve.probability[0] == pytest.approx(
         model.predict_proba(rows).max(axis=1).mean()
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("load", "drawn", "title"),
-    [(load_iris, 3, "0: error"), (load_digits, 10, "0: error")],
-)
-def test_each_class_against_the_rest(load, drawn, title, crowded):
-    model, rows, labels = classes(load)
-    display = ReliabilityDisplay.from_estimator(
-        model, rows, labels, each=True, n_bins=5
-    ).plot()
-    assert (
-        len(display.lines_) == len(display.bands_) == len(display.histograms_) == drawn
-    )
-    assert title in display.axes_[0].get_title(loc="left")
-    assert len(display.axes_) == drawn
-    name = next(iter(display.curves))
-    p = model.predict_proba(rows)[:, int(name)]
-    frequency, _ = calibration_curve(
-        labels == int(name), p, n_bins=5, strategy="quantile"
-    )
-    np.testing.assert_allclose(display.curves[name].frequency, frequency)
-    assert not crowded(display.figure_)
+def test_a_class_against_the_rest():
+    model, rows, labels = classes(load_digits)
+    p = model.predict_proba(rows)[:, 3]
+    display = ReliabilityDisplay.from_predictions(labels == 3, p, n_bins=5)
+    frequency, _ = calibration_curve(labels == 3, p, n_bins=5, strategy="quantile")
+    np.testing.assert_allclose(display.curve.frequency, frequency)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +124,7 @@ def test_each_class_against_the_rest(load, drawn, title, crowded):
 )
 def test_one_probability_for_all(p, crowded):
     display = ReliabilityDisplay.from_predictions(np.arange(50) % 4 == 0, p).plot()
-    assert len(display.lines_[0].get_xdata()) == 1
+    assert len(display.line_.get_xdata()) == 1
     assert not crowded(display.figure_)
 
 

@@ -478,13 +478,10 @@ def _places(column: NDArray) -> Floats:
 
 
 def swarm(values: NDArray, edges: NDArray) -> Floats:
-    """Offsets of points across the axis, so that points of one place stand beside
-    one another.
+    """Offsets of points across the axis, at random and the larger the more points
+    there are in a bin of their values.
     """
-    bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, SWARM_BINS - 1)
-    order = np.lexsort((values, bins))
-    counts = np.bincount(bins, minlength=SWARM_BINS)
-    rank = np.empty(len(values), np.int64)
-    rank[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    side = np.where(rank % 2, -1, 1) * ((rank + 1) // 2)
-    return THICKNESS * side / max((counts.max(initial=1) + 1) // 2, 1)
+    bins = np.digitize(values, edges)
+    crowd = np.bincount(bins)[bins]
+    offsets = np.random.default_rng(0).uniform(-1, 1, len(values))
+    return THICKNESS * offsets * (crowd - 1) / max(crowd.max(initial=1), 2)

@@ -9,19 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter1d
 from sklearn.preprocessing import scale
 
 from bochner.arrays import Floats
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values
-from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
+from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
 from bochner.display.map_view import View, estimated_gram, view
 from bochner.display.row_access import principal_axes, sample
 from bochner.features.fourier import FourierFeatures
-from bochner.features.sampling import draw_frequencies
-from bochner.kernels import Kernel
-from bochner.kernels.spectral_measures import Drawn
 from bochner.theory.pair_kernels import dense
 
 # Distances shown, in units of that at which the kernel is half of what it is at 0
@@ -498,28 +494,22 @@ class ErrorDisplay(Display):
         canvas.add_legend(ax, keys)
 
 
-# Coordinates drawn for a density, and frequencies at a time, a power of two
-NUMBERS, CHUNK = 2e7, 1 << 14
-# Dimensions, up to which they fill the space more evenly than by chance
-MOST_SOBOL = 2000
-# Cells of the axis; of the filter's deviation; beyond either end
-CELLS, SMOOTHING, SPARE = 800, 3.0, 20
-# Share left out at either end; interquartile ranges from the median to an end at most
-TAIL, REACH = 0.001, 8.0
-ATOM = 2e-4  # share of equal frequencies from which they are no matter of chance
+CELLS = 400  # of the axis of a density, which is smoothed by one of them
+# Median sizes of the frequencies from 0 to an end of the axis at most; their largest
+# size to an end of it
+REACH, SPARE = 18.0, 1.2
+SAMPLING, TAPER = 4.0, 6.0  # steps of the transform in those of the axis; its end
 MOST_BARS, MOST_RUGS = 60, 2000
 
 
 class SpectrumDisplay(Display):
-    """The spectral density of a kernel in one coordinate, or of the frequencies'
-    length, and the frequencies drawn.
+    """The spectral density of a kernel in one coordinate, and the frequencies drawn.
 
-    By Bochner's theorem the kernel is the characteristic function of this distribution.
-    The density is the smoothed histogram of a large sample of it. For distributions
-    with heavy tails the axis shows the middle, and a note the share beyond it.
-    Frequencies with a positive probability, as of periodic kernels, have bars of their
-    own, of probability over the width of a cell of the histogram. `from_estimator`
-    computes, and `plot` draws.
+    By Bochner's theorem the density is the Fourier transform of the kernel over the
+    distance in this coordinate. It is smoothed by 1/400 of the axis, so that
+    frequencies with a positive probability, as of periodic kernels, are narrow peaks.
+    For distributions with heavy tails the axis shows the middle, and the title the
+    share beyond it. `from_estimator` computes, and `plot` draws.
 
     Keywords of `plot` are those of the histogram of the drawn frequencies, as
     `Axes.bar` takes them.
@@ -530,8 +520,6 @@ class SpectrumDisplay(Display):
     drawn : array of shape (m,)
     weights : array of shape (m,), optional
         Of the drawn ones.
-    atoms, atom_shares : arrays of shape (A,), optional
-        Frequencies of positive probability, and that.
     label : str
         Of the axis.
 
@@ -540,7 +528,6 @@ class SpectrumDisplay(Display):
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
     density_line_ : Line2D
-    atom_lines_ : LineCollection or None
     histogram_ : BarContainer
     rug_ : Line2D
 
@@ -567,26 +554,13 @@ class SpectrumDisplay(Display):
     density: Array
     drawn: Array
     weights: Array = None
-    atoms: Array = ()
-    atom_shares: Array = ()
     label: str = "Frequency"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weights is None:
-            self.weights = np.full(len(self.drawn), 1 / len(self.drawn))
 
     @classmethod
     def from_estimator(
-        cls,
-        features: Any,
-        X: Any = None,
-        *,
-        coordinate: int | str = 0,
-        size: int = 300_000,
-        random_state: int = 0,
+        cls, features: Any, X: Any = None, *, coordinate: int = 0, random_state: int = 0
     ) -> Self:
-        """Draw a sample of the distribution, and collect the frequencies of the map.
+        """Transform the kernel, and collect the frequencies of the map.
 
         Parameters
         ----------
@@ -595,11 +569,8 @@ class SpectrumDisplay(Display):
             frequencies is taken.
         X : rows of shape (n, d), optional
             Needed where the map is not fitted.
-        coordinate : int or "length", default=0
-            Column, or "length" for that of the whole frequencies, of kernels of the
-            Euclidean distance.
-        size : int, default=300_000
-            Of the sample; fewer where there are more than 60 columns.
+        coordinate : int, default=0
+            Number of the column.
         random_state : int, default=0
 
         Returns
@@ -619,84 +590,46 @@ class SpectrumDisplay(Display):
         rows = np.empty((0, 0)) if X is None else seen.rows(X)
         fitted_map = seen.fitted_map(rows, random_state)
         d = fitted_map.n_features_in_
-        label = "Length of the frequency  [rad per unit]"
-        if coordinate != "length":
-            _check_column("coordinate", coordinate, d)
-            name = canvas.shortened(seen.names(X, d)[coordinate])
-            label = f"Frequency in {name}  [rad per unit]"
-        law = _sample(fitted_map.kernel, d, coordinate, size, random_state)
-        drawn = _part(fitted_map.frequencies_, coordinate)
+        _check_column("coordinate", coordinate, d)
+        name = canvas.shortened(seen.names(X, d)[coordinate])
+        drawn = fitted_map.frequencies_[coordinate]
         # Waves come in pairs of cosine and sine, but for those with an offset
         paired = len(drawn) - len(fitted_map.offsets_)
         weights = fitted_map.amplitudes_**2
         weights[paired:] /= 2
-        # Values that come again and again, and their shares
-        values, counts = np.unique(law, return_counts=True)
-        often = counts > ATOM * len(law)
-        atoms, shares = values[often], counts[often] / len(law)
-        # Ends of the axis, near the middle of the distribution where its tails are
-        # heavy
-        low, a, middle, b, high = np.quantile(law, [TAIL, 0.25, 0.5, 0.75, 1 - TAIL])
-        reach = REACH * ((b - a) or (high - low) or abs(middle) or 1.0)
-        end = min(high, middle + reach) + (high == low)
-        start = 0.0 if coordinate == "length" else max(low, middle - reach)
-        # The filtered histogram, mirrored at an end at 0
-        width = (end - start) / CELLS
-        before = 0 if start == 0 else SPARE
-        edges = start + width * np.arange(-before, CELLS + SPARE + 1)
-        counts = np.histogram(law[~np.isin(law, atoms)], edges)[0]
-        smooth = gaussian_filter1d(counts / (len(law) * width), SMOOTHING)
-        density = smooth[before : before + CELLS]
-        grid = start + width * (np.arange(CELLS) + 0.5)
-        return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
+        # The axis
+        largest = SPARE * np.abs(drawn).max()
+        usual = REACH * np.median(np.abs(drawn))
+        end = min(largest, usual or largest) or 1.0
+        grid, cell = np.linspace(-end, end, CELLS, retstep=True)
+        # The density is the transform of the kernel, which a taper smooths by a cell
+        step = np.pi / (SAMPLING * end)
+        t = np.arange(0.0, TAPER / cell, step)
+        line = t[:, np.newaxis] * np.eye(d)[coordinate]
+        kernel = seen.exact(line[:1], line)[0]
+        kernel *= np.exp(-0.5 * (cell * t) ** 2) / kernel[0]
+        kernel[0] /= 2  # it is even, and the others stand for both sides
+        density = step / np.pi * np.cos(np.outer(grid, t)) @ kernel
+        label = f"Frequency in {name}  [rad per unit]"
+        return cls(grid, density, drawn, weights / weights.sum(), label)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
-        cell = self.grid[1] - self.grid[0]
-        ends = low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
+        ends = low, high = self.grid[0], self.grid[-1]
         n = len(self.drawn)
+        weights = np.full(n, 1 / n) if self.weights is None else self.weights
         bars = int(np.clip(2 * np.sqrt(n), 5, MOST_BARS))
         edges = np.linspace(low, high, bars + 1)
-        width = edges[1] - edges[0]
         look: Look = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
-        look |= {"label": f"{n:,} drawn", "weights": self.weights / width, **kwargs}
-        _, _, self.histogram_ = ax.hist(self.drawn, edges, **look)
-        self.rug_ = canvas.draw_rug(
-            ax, self.drawn[:MOST_RUGS], 0.015, color=BLUE, alpha=0.5
-        )
-        (self.density_line_,) = ax.plot(
-            self.grid, self.density, color=VERMILION, linewidth=1.8, label="density"
-        )
-        self.atom_lines_ = None
-        if len(self.atoms):
-            look = {"linewidth": 2, "color": ORANGE}
-            look["label"] = "probability / width of a bar"
-            heights = self.atom_shares / width
-            self.atom_lines_ = ax.vlines(self.atoms, 0, heights, **look)
-        outside = self.weights[(self.drawn < low) | (self.drawn > high)].sum()
+        look |= {"label": f"{n:,} drawn", **kwargs}
+        heights = weights / (edges[1] - edges[0])
+        _, _, self.histogram_ = ax.hist(self.drawn, edges, weights=heights, **look)
+        look = {"color": BLUE, "alpha": 0.5}
+        self.rug_ = canvas.draw_rug(ax, self.drawn[:MOST_RUGS], 0.015, **look)
+        look = {"color": VERMILION, "linewidth": 1.8, "label": "density"}
+        (self.density_line_,) = ax.plot(self.grid, self.density, **look)
+        outside = weights[(self.drawn < low) | (self.drawn > high)].sum()
         title = f"{100 * outside:.2g} % of those drawn are beyond" if outside else ""
         ax.set(xlabel=self.label, ylabel="Density", title=title)
         ax.set(xlim=ends, ylim=(0, None))
         canvas.add_legend(ax)
-
-
-def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
-    if coordinate == "length":
-        return np.linalg.norm(frequencies, axis=0)
-    return frequencies[int(coordinate)]
-
-
-def _sample(
-    kernel: Kernel, d: int, coordinate: int | str, size: int, random_state: int
-) -> NDArray:
-    """Frequencies of the kernel's distribution, as even as they can be drawn."""
-    size = int(min(size, max(NUMBERS / d, 1000)))
-    terms = kernel.terms()
-    measures = [leaf.spectral_measure() for _, factors in terms for leaf in factors]
-    sampling = "qmc"
-    if d * len(measures) > MOST_SOBOL or any(isinstance(m, Drawn) for m in measures):
-        sampling = "iid"
-    rng = np.random.default_rng(random_state)
-    counts = [max(min(CHUNK, size - a), len(terms)) for a in range(0, size, CHUNK)]
-    draws = (draw_frequencies(kernel, count, d, sampling, rng) for count in counts)
-    return np.concatenate([_part(draw.frequencies, coordinate) for draw in draws])

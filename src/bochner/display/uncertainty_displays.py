@@ -39,7 +39,7 @@ from bochner.scores import (
 )
 
 POINTS, MOST_DOTS, MOST_SMOOTHED = 200, 1000, 5000
-BINS = 20  # of rows of similar value
+MOST_BINS, BIN_ROWS = 20, 10  # of rows of similar value; rows of one, about
 # Of the range at either end; share of the rows that may be beyond it
 BEYOND, TAIL = 0.08, 0.005
 
@@ -179,7 +179,7 @@ class BandDisplay(Display):
             row_numbers = sample(row_numbers, MOST_SMOOTHED, 0)
             x = values[row_numbers]
             rows = take(X, row_numbers)
-            bins = equal_count_bins(x, BINS)
+            bins = equal_count_bins(x, min(len(x) // BIN_ROWS + 1, MOST_BINS))
         elif is_frame(X) and not nw.from_native(X)[:, 0].dtype.is_numeric():
             # Of times rows themselves, at even steps of their ranks
             x, first = np.unique(values[row_numbers], return_index=True)
@@ -471,24 +471,20 @@ class CoverageDisplay(Display):
                 f"intervals must be those of coverages within 0 and 1, {coverage:g} "
                 f"among them: {levels}."
             )
-        inside = {}
-        for level, interval in intervals.items():
-            ends = np.asarray(interval, np.float64)
-            if ends.shape != (len(truth), 2):
-                raise ValueError(
-                    f"intervals must be of shape ({len(truth)}, 2), as y has "
-                    f"{len(truth)} rows, got {ends.shape}."
-                )
-            inside[level] = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         if by is None:
             by = np.asarray(intervals[coverage], np.float64).mean(axis=1)
             by_name = by_name or "middle of the interval"
         values = np.asarray(by)
-        if values.shape != truth.shape:
-            raise ValueError(
-                f"by must hold one value for each of the {len(truth)} rows, got "
-                f"shape {values.shape}."
-            )
+        inside = {}
+        for level in levels:
+            ends = np.asarray(intervals[level], np.float64)
+            if ends.shape != (len(truth), 2) or values.shape != truth.shape:
+                raise ValueError(
+                    f"y has {len(truth)} rows: intervals must be of shape "
+                    f"({len(truth)}, 2), got {ends.shape}, and by must hold one value "
+                    f"for each row, got shape {values.shape}."
+                )
+            inside[level] = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         groups = grouped(values, inside[coverage])
         covered = [inside[level].mean() for level in levels]
         return cls(levels, covered, len(truth), groups, by_name or "group", coverage)
@@ -716,38 +712,29 @@ class WidthDisplay(Display):
         ax = self.ax_
         x, q, below, above, mean = np.array(self.bins).T
         low, high = np.quantile(self.half_widths, [0.002, 0.998])
-        top = max(high, 1.1 * above.max())
-        bottom = 0.0
         if 0 < WIDE * low < high and mean.min() > 0:
-            bottom = min(low, mean.min()) / 20
             ax.set(xscale="log", yscale="log")
         rows = np.column_stack([self.half_widths, self.errors])
-        half, error = sample(rows, MOST_DOTS, 0).T
-        error = np.clip(error, bottom, top)
+        # The axes end at the line, the bins and the rows but for those far off
+        ax.update_datalim([[low, low], [high, max(high, 1.1 * above.max())]])
+        ax.update_datalim([[low, mean.min()]])
+        ax.autoscale_view()
+        ax.autoscale(False)
         self.points_ = ax.scatter(
-            half, error, s=9, color=GREY, alpha=0.35, linewidths=0
+            *sample(rows, MOST_DOTS, 0).T, s=9, color=GREY, alpha=0.35, linewidths=0
         )
         ends = [low, high]
-        (self.diagonal_,) = ax.plot(
-            ends, ends, "--", color=GREY, linewidth=1.2, label="half the width"
-        )
-        look = {
-            "fmt": "o-",
-            "color": BLUE,
-            "markersize": 5.5,
-            "capsize": 2,
-            "yerr": [q - below, above - q],
-            "label": f"{100 * self.coverage:g} % quantile of the errors",
-            "zorder": 3,
-        }
-        self.quantiles_ = ax.errorbar(x, q, **look | kwargs)
+        (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, label="half width")
+        look = {"fmt": "o-", "color": BLUE, "capsize": 2, "zorder": 3}
+        look["label"] = f"{100 * self.coverage:g} % quantile of the errors"
+        halves = [q - below, above - q]
+        self.quantiles_ = ax.errorbar(x, q, halves, **look | kwargs)
         look = {"color": VERMILION, "markersize": 4, "label": "mean of the errors"}
-        (self.means_,) = ax.plot(x, mean, "s-", linewidth=1, **look)
-        across = f"Half width of {100 * self.coverage:g} % intervals"
+        (self.means_,) = ax.plot(x, mean, "s-", **look)
         within = f"{100 * self.covered:.1f} % of {len(self.errors):,} rows within"
-        title = f"{within}, mean width {number(self.mean_width)}"
-        ax.set(xlabel=across, ylabel="Absolute error", title=title)
-        ax.set_ylim(bottom, top)
+        ax.set_title(f"{within}, mean width {number(self.mean_width)}")
+        across = f"Half width of {100 * self.coverage:g} % intervals"
+        ax.set(xlabel=across, ylabel="Absolute error")
         canvas.add_legend(ax)
 
 
@@ -760,10 +747,9 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
     return WidthBin(*map(float, (half.mean(), quantile, low, high, errors.mean())))
 
 
-# Inches: height of the diagram, of a small one and its least width
-DIAGRAM, SMALL, LEAST = 4.6, 2.4, 1.4
+DIAGRAM = 4.6  # inches: height
 CROWD = 0.25  # height of the histogram, a share of the diagram's
-MOST_CLASSES, CLASS_WIDTH, CELLS = len(canvas.LOOKS), 12, 50
+CELLS = 50  # of the histogram
 
 
 class ReliabilityDisplay(Display):
@@ -773,30 +759,26 @@ class ReliabilityDisplay(Display):
     Right probabilities lie on the diagonal. Bands are Wilson's 95 % intervals of the
     frequencies; the title has the expected calibration error, the mean distance from
     the diagonal. The histogram at the bottom shows how often each probability was
-    predicted. Several classes have a small panel each.
-    `from_estimator` and `from_predictions` collect, and `plot` draws.
+    predicted. `from_estimator` and `from_predictions` collect, and `plot` draws.
 
-    Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
+    Keywords of `plot` are those of the line, as `Axes.plot` takes them.
 
     Parameters
     ----------
-    curves : dict of str to bochner.scores.Reliability
-        By name.
-    counts : dict of str to array of shape (C,)
+    curve : bochner.scores.Reliability
+    counts : array of shape (C,)
         Rows by their probability, in C cells of equal width from 0 to 1.
     event : str
         Whose probability it is.
-    n_classes : int, optional
-        Where only some classes are drawn.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (n_curves,)
-    lines_ : list of Line2D
-    bands_ : list of PolyCollection
-    diagonal_ : Line2D
-    histograms_ : list of StepPatch
+    ax_ : matplotlib Axes
+    line_ : Line2D
+    band_ : PolyCollection
+        A LineCollection for a single bin.
+    histogram_ : StepPatch
 
     See Also
     --------
@@ -813,22 +795,14 @@ class ReliabilityDisplay(Display):
     >>> display = ReliabilityDisplay.from_estimator(
     ...     model, X[400:], y[400:], n_bins=5
     ... ).plot()
-    >>> len(display.lines_)
-    1
+    >>> len(display.line_.get_xdata())
+    5
     >>> display.figure_.savefig("reliability.png")
     """
 
-    curves: Mapping[str, Reliability]
-    counts: Mapping[str, Array]
-    event: str = "event"
-    n_classes: int | None = None
-
-    def __post_init__(self) -> None:
-        self.curves = dict(self.curves)
-        self.counts = {
-            name: np.asarray(cell_counts, np.float64)
-            for name, cell_counts in self.counts.items()
-        }
+    curve: Reliability
+    counts: Array
+    event: str = "the event"
 
     @classmethod
     def from_estimator(
@@ -837,7 +811,6 @@ class ReliabilityDisplay(Display):
         X: Any,
         y: Any,
         *,
-        each: bool = False,
         n_bins: int = 15,
         sample_weight: Any = None,
     ) -> Self:
@@ -851,7 +824,7 @@ class ReliabilityDisplay(Display):
             That the model has not seen.
         y : array of shape (n,)
             Labels.
-        each, n_bins, sample_weight
+        n_bins, sample_weight
             As of `from_predictions`.
 
         Returns
@@ -873,7 +846,6 @@ class ReliabilityDisplay(Display):
             y,
             model.predict_proba(X),
             classes=model.classes_,
-            each=each,
             n_bins=n_bins,
             sample_weight=sample_weight,
         )
@@ -885,7 +857,6 @@ class ReliabilityDisplay(Display):
         proba: ArrayLike,
         *,
         classes: ArrayLike | None = None,
-        each: bool = False,
         n_bins: int = 15,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
@@ -897,11 +868,10 @@ class ReliabilityDisplay(Display):
             Labels; for `proba` of one column whether the event happened.
         proba : array of shape (n,) or (n, K)
         classes : array of shape (K,), optional
-            Labels of the columns of `proba`; by default those of y, sorted.
-        each : bool, default=False
-            Each class against the rest, of more than 10 the most frequent ones.
-            Otherwise of two classes the second, of more whether the class of the
-            largest probability is right.
+            Labels of the columns of `proba`; by default those of y, sorted. The event
+            is the second one of two, and of more that the class of the largest
+            probability is right; for another class give whether y is it, and its
+            column.
         n_bins : int, default=15
         sample_weight : array of shape (n,), optional
 
@@ -917,90 +887,50 @@ class ReliabilityDisplay(Display):
             probabilities beyond 0 and 1.
         """
         p = np.asarray(proba, np.float64)
-        truth = np.asarray(y)
-        n_classes = None
-        if p.ndim == 1:
-            event = "the event"
-            events = {"event": (truth, p)}
-        else:
-            labels = np.unique(truth) if classes is None else np.asarray(classes)
-            K = len(labels)
-            if p.ndim != 2 or p.shape != (len(truth), K):
+        happened = np.asarray(y)
+        event = "the event"
+        if p.ndim > 1:
+            labels = np.unique(happened) if classes is None else np.asarray(classes)
+            if p.shape != (len(happened), len(labels)):
                 raise ValueError(
-                    f"proba of shape {p.shape} does not fit {len(truth)} rows and "
-                    f"{K} classes."
+                    f"proba of shape {p.shape} does not fit {len(happened)} rows and "
+                    f"{len(labels)} classes."
                 )
-            position = {label: k for k, label in enumerate(labels.tolist())}
-            if unknown := set(truth.tolist()) - set(position):
+            is_class = happened[:, np.newaxis] == labels
+            unknown = happened[~is_class.any(axis=1)]
+            if len(unknown):
                 raise ValueError(
-                    "y has labels that are none of the classes: "
-                    f"{sorted(map(str, unknown))[:5]}."
+                    f"y has labels that are none of the classes: {unknown[:5]}."
                 )
-            classes_of_rows = np.array([position[label] for label in truth.tolist()])
-            event = f"class {labels[1]}" if K == 2 else "the predicted class"
-            if each:
-                event = "the class"
-                n_classes = K
-                n_rows = np.bincount(classes_of_rows, minlength=K)
-                frequent = np.argsort(-n_rows, kind="stable")[:MOST_CLASSES]
-                events = {
-                    str(labels[k]): (classes_of_rows == k, p[:, k])
-                    for k in np.sort(frequent)
-                }
-            else:
-                events = {event: judged_event(classes_of_rows, p)}
-        curves = {}
-        counts = {}
-        for name, (happened, p) in events.items():
-            curves[name] = reliability(happened, p, n_bins, sample_weight)
-            counts[name] = np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
-        return cls(curves, counts, event, n_classes)
+            happened, p = judged_event(is_class.argmax(axis=1), p)
+            event = f"class {labels[1]}" if len(labels) == 2 else "the predicted class"
+        counts = np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
+        return cls(reliability(happened, p, n_bins, sample_weight), counts, event)
 
     def _blocks(self) -> list[Block]:
-        n = len(self.curves)
-        return [Block(DIAGRAM if n == 1 else SMALL, n, LEAST)]
+        return [Block(DIAGRAM)]
 
     def _draw(self, kwargs: Look) -> None:
-        # Axes end around all probabilities and bands
-        values = [
-            np.append(curve.probability, curve.interval)
-            for curve in self.curves.values()
-        ]
-        shown = np.concatenate(values)
+        ax = self.ax_
+        p = self.curve.probability
+        interval = self.curve.interval.T
+        # The axes end around all probabilities and bands
+        shown = np.append(p, interval)
         room = 0.05 * (np.ptp(shown) or 1.0)
         ends = low, high = max(shown.min() - room, 0.0), min(shown.max() + room, 1.0)
-        drawn = len(self.curves)
-        self.lines_ = []
-        self.bands_ = []
-        self.histograms_ = []
-        for ax, (name, curve) in zip(self.axes_, self.curves.items(), strict=True):
-            (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1)
-            p = curve.probability
-            look = {"color": BLUE, **DOTTED, "clip_on": False, **kwargs}
-            self.lines_ += ax.plot(p, curve.frequency, **look)
-            interval = curve.interval.T
-            self.bands_.append(
-                canvas.draw_band(ax, p, interval, BLUE)
-                if len(p) > 1
-                else ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
-            )
-            counts = self.counts[name]
-            heights = low + CROWD * (high - low) * counts / counts.max()
-            edges = np.linspace(0, 1, len(counts) + 1)
-            steps = ax.stairs(
-                heights, edges, baseline=low, color=GREY, fill=True, alpha=0.35
-            )
-            self.histograms_.append(steps)
-            # Labels, and the calibration error as the title
-            error = f"{100 * curve.error:{'.2g' if curve.error < 0.1 else '.0f'}} %"
-            across = "Probability"
-            title = f"{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
-            if drawn == 1:
-                n = len(curve.weight)
-                bins = f"{n} bins of equal counts" if n > 1 else "one bin"
-                across = f"Predicted probability of {canvas.shortened(self.event)}"
-                title = f"Calibration error {error} ({bins})"
-            elif ax is self.ax_ and (self.n_classes or 0) > drawn:
-                title = f"{drawn} of {self.n_classes} classes\n{title}"
-            ax.set(xlabel=across, title=title, xlim=ends, ylim=ends)
-        self.ax_.set_ylabel("Frequency")
+        ax.plot(ends, ends, "--", color=GREY, linewidth=1)
+        look = {"color": BLUE, **DOTTED, "clip_on": False, **kwargs}
+        (self.line_,) = ax.plot(p, self.curve.frequency, **look)
+        n = len(p)
+        if n > 1:
+            self.band_ = canvas.draw_band(ax, p, interval, BLUE)
+        else:
+            self.band_ = ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
+        heights = low + CROWD * (high - low) * self.counts / self.counts.max()
+        edges = np.linspace(0, 1, len(heights) + 1)
+        look = {"baseline": low, "color": GREY, "fill": True, "alpha": 0.35}
+        self.histogram_ = ax.stairs(heights, edges, **look)
+        error = f"{100 * self.curve.error:.2g} %"
+        ax.set_title(f"Calibration error {error}, {n} bins of equal counts")
+        ax.set_xlabel(f"Predicted probability of {canvas.shortened(self.event)}")
+        ax.set(ylabel="Frequency", xlim=ends, ylim=ends)

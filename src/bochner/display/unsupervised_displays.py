@@ -691,8 +691,7 @@ def _draw_bars(
 
 
 class CorrelationDisplay(Display):
-    """Correlation of each pair of scores: training rows as bars, other rows as a line;
-    and the first pair of scores.
+    """Correlation of each pair of scores: training rows as bars, other rows as a line.
 
     Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
 
@@ -702,17 +701,17 @@ class CorrelationDisplay(Display):
         Of the training rows.
     others : array of shape (K,), optional
         Of other rows.
-    scores : array of shape (n, 2), optional
-        The first pair of scores of some rows.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (1,) or (2,)
-        The correlations, and the scores if they are drawn.
+    ax_ : matplotlib Axes
     bars_ : BarContainer
     line_ : Line2D or None
-    points_ : PathCollection or None
+
+    See Also
+    --------
+    EmbeddingDisplay : Draws a pair of scores.
 
     Examples
     --------
@@ -731,14 +730,11 @@ class CorrelationDisplay(Display):
 
     correlations: Array
     others: Array = None
-    scores: Array = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.others is not None:
             check_consistent_length(self.correlations, self.others)
-        if self.scores is not None:
-            _check_points(self.scores)
 
     @classmethod
     def from_estimator(cls, model: Any, X: Any = None, y: Any = None) -> Self:
@@ -749,8 +745,7 @@ class CorrelationDisplay(Display):
         ----------
         model : fitted `KernelCCA`
         X, y : what its `transform` takes, optional
-            Rows other than the training rows. Of more than 20,000 some of the scores
-            are drawn, evenly spaced.
+            Rows other than the training rows.
 
         Returns
         -------
@@ -769,14 +764,7 @@ class CorrelationDisplay(Display):
             raise ValueError(
                 "X comes without y: give the second table of the same rows."
             )
-        A, B = (np.asarray(scores) for scores in model.transform(X, y))
-        step = max(-(-len(A) // MOST_POINTS), 1)
-        first = np.column_stack([A[::step, :1], B[::step, :1]])
-        scores = first if first.shape[1] == 2 else None
-        return cls(correlations, model.correlations_of(X, y), scores)
-
-    def _blocks(self) -> list[Block]:
-        return [Block() if self.scores is None else TWO_PANELS]
+        return cls(correlations, model.correlations_of(X, y))
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
@@ -784,18 +772,9 @@ class CorrelationDisplay(Display):
         self.bars_, self.line_ = _draw_bars(
             ax, self.correlations, self.others, "other rows", look
         )
-        shown, where, colour = self.correlations, "training rows", BLUE
+        shown, where = self.correlations, "training rows"
         if self.others is not None:
-            shown, where, colour = self.others, "other rows", VERMILION
+            shown, where = self.others, "other rows"
         mean = shown.mean() if len(shown) else 0.0
         title = f"Mean {mean:.2f} on {where}"
         ax.set(xlabel="Pair", ylabel="Correlation", title=title)
-        self.points_ = None
-        if self.scores is not None:
-            # The first pair, in the colour of the rows that they are of
-            ax = self.axes_[1]
-            size = _point_size(len(self.scores))
-            self.points_ = ax.scatter(
-                *self.scores.T, color=colour, s=size, linewidths=0
-            )
-            ax.set(xlabel="First score of X", ylabel="First score of y")
