@@ -26,17 +26,16 @@ WIDTH, HEIGHT = 4.6, 3.2  # inches: half of a wide screen, or all of a phone's
 SHADES = LinearSegmentedColormap.from_list(
     "shades", [(canvas.BLUE, 0.03), (canvas.BLUE, 0.65)], N=16
 )
-# Texts stay texts, and lines lose points that nobody sees
+# Texts stay texts, lines lose points that nobody sees, and names are always the same
 LOOK: Any = {
     "axes.facecolor": "none",
     "axes.prop_cycle": cycler(color=canvas.COLOURS),
     "figure.facecolor": "none",
-    "font.size": 11.0,
-    "legend.fontsize": "small",
-    "legend.frameon": False,
+    "font.size": 10.5,
     "path.simplify_threshold": 0.5,
     "svg.fonttype": "none",
-}
+    "svg.hashsalt": "bochner",
+} | canvas.STYLE
 # Names in style.css for colours of the displays
 VARIABLES = {
     canvas.BLUE: "c0",
@@ -48,7 +47,6 @@ VARIABLES = {
     "#000000": "ink",
     "#ffffff": "paper",
 }
-PLACES = {"d", "x", "y", "width", "height", "transform"}
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
@@ -78,13 +76,9 @@ def chart(
         if ax.axison:
             canvas.finish([ax])
         for panel in figure.axes:
-            panel.set_title("", loc="left")
+            panel.set_title("")
             _draw_cells(panel)
-        # Laid out and drawn once, where `savefig` draws twice
-        engine: Any = figure.get_layout_engine()
-        engine.execute(figure)
-        figure.set_layout_engine("none")
-        FigureCanvasSVG(figure).print_svg(written, metadata=NO_METADATA)
+        figure.savefig(written, format="svg", metadata=NO_METADATA)
     drawn = _inline(written.getvalue(), key, printed(title))
     return tag("figure", tag("figcaption", title), drawn)
 
@@ -109,78 +103,31 @@ def _inline(svg: str, key: str, title: str) -> Markup:
     """The SVG of matplotlib as an element of a page, without what only a file needs."""
     root = ElementTree.fromstring(svg)
     root.remove(root[0])  # rules of style that would be those of the whole page
-    names = dict[str, str]()
-
-    def short(name: str) -> str:
-        return names.setdefault(name, f"{key}{len(names)}")
-
-    for node in list(root.iter()):
-        given = {
-            name.rpartition("}")[2]: attribute
-            for name, attribute in node.attrib.items()
-        }
-        attribute = given.pop("id", "")
-        if attribute and not _is_group(node):
-            given["id"] = short(attribute)
-        for name in ("href", "clip-path"):
-            if name in given:
-                start, _, rest = given[name].partition("#")
-                attribute = rest.removesuffix(")")
-                given[name] = f"{start}#{short(attribute)}{rest[len(attribute) :]}"
-        if given.get("transform", "").startswith("rotate(-0 "):
-            del given["transform"]
-        for name in PLACES & given.keys():
-            given[name] = _rounded(given[name])
-        if "style" in given:
-            given["style"] = _of_page(given["style"])
-        node.attrib.clear()
-        node.attrib.update(given)
-    for node in list(root.iter()):
-        _merge(node)
     view = root.attrib["viewBox"]
-    root.attrib.clear()
-    root.attrib.update({"viewBox": view, "role": "img", "aria-label": title})
-    return _element(root)
+    for node in root.iter():
+        node.tag = _local(node.tag)
+        node.attrib = {
+            _local(name): _of_page(value, key) for name, value in node.attrib.items()
+        }
+        name = node.attrib.pop("id", "")
+        if name and node.tag != "g":
+            node.attrib["id"] = f"{key}-{name}"
+    ElementTree.indent(root, "")
+    root.attrib = {"viewBox": view, "role": "img", "aria-label": title}
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
-def _is_group(node: ElementTree.Element) -> bool:
-    return node.tag.endswith("}g")
+def _local(name: str) -> str:
+    """Name of an element or attribute without its namespace."""
+    return name.rpartition("}")[2]
 
 
-def _element(node: ElementTree.Element) -> Markup:
-    """An element of XML as one of HTML."""
-    inside = (node.text or "").strip() or None
-    name = node.tag.rpartition("}")[2]
-    return tag(name, inside, *map(_element, node), **node.attrib)
-
-
-def _merge(node: ElementTree.Element) -> None:
-    """Make one group of neighbours that are alike, with the style that its members
-    share.
+def _of_page(value: str, key: str) -> str:
+    """An attribute in the colours and the font of the page, and what it refers to in
+    names that no other chart has.
     """
-    last = None
-    for child in list(node):
-        if last is not None and _is_group(child) and child.attrib == last.attrib:
-            last.extend(child)
-            node.remove(child)
-            child.clear()
-        else:
-            last = child if _is_group(child) else None
-    styles = {child.get("style", "") for child in node}
-    if len(node) > 1 and len(styles) == 1 and "" not in styles:
-        node.set("style", styles.pop())
-        for child in node:
-            del child.attrib["style"]
-
-
-def _rounded(places: str) -> str:
-    """Numbers with two decimals, on one line."""
-    short = re.sub(r"-?\d+\.\d+", lambda one: f"{round(float(one[0]), 2):g}", places)
-    return " ".join(short.split())
-
-
-def _of_page(look: str) -> str:
-    """Properties of style in the colours and the font of the page."""
     for colour, name in VARIABLES.items():
-        look = look.replace(colour.lower(), f"var(--{name})")
-    return re.sub("font-family: [^;]*(; )?", "", look)
+        value = value.replace(colour.lower(), f"var(--{name})")
+    value = re.sub("font-family: [^;]*(; )?", "", value)
+    value = re.sub(r"(\.\d\d)\d+", r"\1", value)  # the eye needs no more digits
+    return re.sub(r"^#|url\(#", rf"\g<0>{key}-", value)
