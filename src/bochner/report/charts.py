@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
@@ -51,7 +50,7 @@ NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def chart(
-    key: str, title: str, draw: Callable[[Axes], Any], height: float = HEIGHT
+    key: str, title: str | None, draw: Callable[[Axes], Any], height: float = HEIGHT
 ) -> Markup:
     """A figure of the page.
 
@@ -59,7 +58,8 @@ def chart(
     ----------
     key : str
         Of no other chart of the page, with which the identifiers within begin.
-    title : str
+    title : str or None
+        None takes the one that is drawn.
     draw : callable
         Draws on Axes, or on panels in their place.
     height : float, default=3.2
@@ -76,6 +76,7 @@ def chart(
         if ax.axison:
             canvas.finish([ax])
         for panel in figure.axes:
+            title = title or panel.get_title(loc="left").replace(r"\$", "$")
             panel.set_title("")
             _draw_cells(panel)
         figure.savefig(written, format="svg", metadata=NO_METADATA)
@@ -83,7 +84,9 @@ def chart(
     return tag("figure", tag("figcaption", title), drawn)
 
 
-def display_chart(key: str, title: str, display: Display, **look: Any) -> Markup:
+def display_chart(
+    key: str, display: Display, title: str | None = None, **look: Any
+) -> Markup:
     """A display as a figure of the page; keywords are those of its `plot`."""
     height = display.height(WIDTH)
     return chart(key, title, lambda ax: display.plot(ax, **look), height)

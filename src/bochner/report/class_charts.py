@@ -149,6 +149,6 @@ def calibration(findings: Findings) -> dict[str, Any]:
     return {
         "event": event,
         "error": curve.error,
-        "chart": display_chart("reliability", title, display),
+        "chart": display_chart("reliability", display, title),
         "numbers": table(title, head, rows, ()),
     }

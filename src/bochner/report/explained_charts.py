@@ -38,21 +38,13 @@ def importance(findings: Findings) -> dict[str, Any] | None:
     display = ImportanceDisplay.from_importance(
         column_importance, max_columns=MOST_BARS
     )
-    title = f"Importance, {_columns_shown(column_importance.names)}"
     return {
-        "chart": display_chart("importance", title, display),
+        "chart": display_chart("importance", display),
         "numbers": column_importance._repr_html_(),
         "loss": column_importance.loss,
         "n_rows": column_importance.n_rows,
         "n_repeats": column_importance.n_repeats,
     }
-
-
-def _columns_shown(names: Any) -> str:
-    d = len(names)
-    if d > MOST_BARS:
-        return f"the {MOST_BARS} largest of {d:,} columns"
-    return "all columns"
 
 
 def metric(findings: Findings) -> list[Markup]:
@@ -61,13 +53,10 @@ def metric(findings: Findings) -> list[Markup]:
     shares = findings.explained.relevance
     if shares is None:
         return []
-    first = np.argsort(-shares, kind="stable")[:MOST_BARS]
-    bars = MetricDisplay(shares[first], [names[j] for j in first])
-    title = f"Relevance, {_columns_shown(names)}"
-    charts = [display_chart("relevance", title, bars)]
+    charts = [display_chart("relevance", MetricDisplay(shares, names))]
     if findings.warps:
         warps = MetricDisplay(np.zeros(len(names)), names, findings.warps)
-        charts.append(display_chart("warps", "Learned distance along columns", warps))
+        charts.append(display_chart("warps", warps, "Learned distance along columns"))
     return charts
 
 
@@ -83,10 +72,8 @@ def attribution(findings: Findings) -> dict[str, Any] | None:
         n_rows = np.bincount(labels, minlength=whole.values.shape[2])
         one = whole.of_output(int(n_rows.argmax()))
     display = BeeswarmDisplay.from_explanation(one, max_columns=MOST_SWARMS)
-    of = f" of {cut(one.output_names[0], CELL)}" if one.unit == "log-odds" else ""
-    title = f"Shapley values{of} in {len(one):,} rows"
     return {
-        "swarm": display_chart("swarm", title, display),
+        "swarm": display_chart("swarm", display),
         "numbers": one._repr_html_(),
         "steps": list(_steps(findings, whole)),
         "unit": one.unit,
@@ -113,12 +100,9 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
                 one = whole.of_output(int(p.argmax()))
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=MOST_STEPS)
         if one.unit == "log-odds":
-            outcome += f" Log-odds of {cut(one.output_names[0], CELL)}:"
-        base = number(drawn.base)
-        total = number(drawn.base + float(drawn.values.sum()))
-        note = f"{outcome} {base} on average, {total} here."
-        title = f"Row {row_number(findings, i)}, {what}"
-        yield display_chart(f"steps{place}", title, drawn), note
+            outcome += f" Log-odds of {cut(one.output_names[0], CELL)} above."
+        drawn.title = f"Row {row_number(findings, i)}, {what}"
+        yield display_chart(f"steps{place}", drawn), outcome
 
 
 def row_number(findings: Findings, i: int) -> str:
@@ -144,10 +128,9 @@ def interactions(findings: Findings) -> dict[str, Any] | None:
     display = InteractionDisplay.from_interactions(
         pair_interactions, max_columns=MOST_PAIRS
     )
-    title = "Interactions of pairs of columns"
     return {
         "table": numbers,
-        "chart": display_chart("interactions", title, display, cmap=SHADES),
+        "chart": display_chart("interactions", display, cmap=SHADES),
         "n_rows": len(pair_interactions.values),
         "is_exact": pair_interactions.is_exact,
         "held": row_number(findings, findings.explained.told[0][1])
@@ -168,5 +151,5 @@ def effects(findings: Findings) -> list[Markup]:
         display = EffectDisplay(
             [drawn], column_effects.outputs, column_effects.what, column_effects.kind
         )
-        charts.append(display_chart(f"effect{k}", cut(one.column, CELL), display))
+        charts.append(display_chart(f"effect{k}", display, cut(one.column, CELL)))
     return charts

@@ -58,7 +58,7 @@ def choice(report: Any) -> dict[str, Markup] | None:
         return None
     display = SizeDisplay((), report.candidates, report.chosen, report.criterion)
     return {
-        "chart": display_chart("candidates", "Candidates and their losses", display),
+        "chart": display_chart("candidates", display),
         "table": report.candidates_table(),
     }
 
