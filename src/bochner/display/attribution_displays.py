@@ -26,7 +26,7 @@ from bochner.display.importance_displays import (
 from bochner.explanations.attribution import Explanation
 from bochner.markup import cut, cut_all, number, signed
 
-SIGNS = 0.3  # of the range, left beside bars for their numbers
+SIGNS = 0.4  # of the range, left beside bars for their numbers
 MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 32, 24
 # Inches; places along the axis; half a swarm, of its row
 SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42
@@ -42,7 +42,8 @@ def _of_output(
     """
     names = explanation.output_names
     if explanation.values.ndim == 2:
-        return explanation, ""
+        is_class = explanation.unit == "log-odds"
+        return explanation, f" of {canvas.shortened(names[0])}" if is_class else ""
     if output is None:
         raise ValueError(
             f"There are several outputs: name one as output=, of {', '.join(names)}."

@@ -139,7 +139,7 @@ class EffectDisplay(Display):
             ax.set_ylim(np.min(ends), np.max(ends))
         self.ax_.set(ylabel=label, title=TITLES[self.kind])
         if len(shown) > 1:
-            canvas.add_legend(self.ax_, self.lines_[: len(shown)])
+            canvas.add_legend(self.ax_)
 
     def _draw_numbers(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
         has_position = ~np.isnan(one.positions)

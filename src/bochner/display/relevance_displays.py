@@ -20,7 +20,7 @@ from bochner.features.metric import Metric
 from bochner.markup import percent
 
 # Inches
-WARP_HEIGHT, WARP_WIDTH, CELL, SIDES, CHARACTER = 1.5, 1.75, 0.3, (1.8, 3.0), 0.06
+WARP_HEIGHT, WARP_WIDTH = 1.5, 1.75
 MOST_BARS, MOST_NAMED, FEW_KNOTS, NARROW_NAME = 20, 32, 20, 22
 
 
@@ -294,13 +294,11 @@ class MetricDisplay(Display):
     def _blocks(self) -> list[Block]:
         blocks = []
         if self._has_bars:
-            blocks.append(bar_block(self._bars()))
+            blocks.append(bar_block(self.relevance[:MOST_BARS]))
         if self.warps:
             blocks.append(Block(WARP_HEIGHT, len(self.warps), WARP_WIDTH))
         if self.linear is not None:
-            side = np.clip(CELL * len(self.linear), *SIDES)
-            below = max((len(name) for name in self._map_names()), default=0)
-            blocks.append(Block(1.1 + side + CHARACTER * below))
+            blocks.append(Block())
         return blocks
 
     def _draw(self, kwargs: Look) -> None:
@@ -316,17 +314,8 @@ class MetricDisplay(Display):
         if self.linear is not None:
             self._draw_map(self.axes_[-1])
 
-    def _bars(self) -> NDArray:
-        """Columns that get a bar: all of a few, else the largest of those that are
-        not 0.
-        """
-        order = largest(self.relevance, MOST_BARS)
-        if len(self.relevance) > MOST_BARS and self.relevance.any():
-            return order[self.relevance[order] > 0]
-        return order
-
     def _draw_relevance(self, ax: Any) -> Any:
-        shown = self._bars()
+        shown = largest(self.relevance, MOST_BARS)
         d = len(self.feature_names)
         lengths = self.relevance[shown]
         bars = draw_bars(ax, [self.feature_names[j] for j in shown], lengths)

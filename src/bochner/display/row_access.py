@@ -51,11 +51,12 @@ def principal_axes(X: NDArray, n: int) -> Floats:
     return axes * np.sign(np.take_along_axis(axes, largest, axis=1))
 
 
-def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
-    """Name and values of a column: float64 with NaN where there are none, or text with
-    "" there.
+def column_of(X: Any, column: int | str) -> tuple[str, NDArray, str]:
+    """Name, values and unit of a column: float64 with NaN where there are none, or text
+    with "" there.
 
-    Of dates and times the values are days since 1970, or seconds.
+    Of dates the values are "days" since 1970, and of durations "seconds"; other columns
+    have no unit, "".
 
     Parameters
     ----------
@@ -69,29 +70,19 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
         Where there is no such column.
     """
     if is_frame(X):
-        name, kind, values = _read(X, column)
-        if PARTS[kind]:
-            return name, values[:, 0]
-        codes, labels = values
-        return name, np.array([*labels, ""], dtype=object)[codes]
+        frame = nw.from_native(X, eager_only=True)
+        j = column_number(column, column_names(frame.columns, len(frame.columns)))
+        name = frame.columns[j]
+        kind, values = read_column(frame[:, j], name)
+        parts = PARTS[kind]
+        if not parts:
+            codes, labels = values
+            return name, np.array([*labels, ""], dtype=object)[codes], ""
+        unit = parts[0] if parts[0] in ("days", "seconds") else ""
+        return name, values[:, 0], unit
     j = column_number(column, column_names(None, n_columns(X)))
     column_values = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
-    return f"x{j}", np.asarray(column_values, np.float64).ravel()
-
-
-def time_unit(X: Any, column: int | str) -> str:
-    """Unit of the numbers that a column of times becomes, "days" since 1970 or
-    "seconds"; "" of other columns.
-    """
-    unit = PARTS[_read(X, column)[1]][:1] if is_frame(X) else ()
-    return unit[0] if unit in (("days",), ("seconds",)) else ""
-
-
-def _read(X: Any, column: int | str) -> tuple[str, str, Any]:
-    """Name, kind and values of a column of a data frame."""
-    frame = nw.from_native(X, eager_only=True)
-    j = column_number(column, column_names(frame.columns, len(frame.columns)))
-    return frame.columns[j], *read_column(frame[:, j], frame.columns[j])
+    return f"x{j}", np.asarray(column_values, np.float64).ravel(), ""
 
 
 def n_columns(X: Any) -> int:

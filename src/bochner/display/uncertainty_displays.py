@@ -25,7 +25,6 @@ from bochner.display.row_access import (
     n_columns,
     sample,
     target_of,
-    time_unit,
 )
 from bochner.markup import number
 from bochner.scores import (
@@ -167,13 +166,12 @@ class BandDisplay(Display):
         levels = np.atleast_1d(np.asarray(coverage, np.float64)).tolist()
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
-        name, values = column_of(X, column)
+        name, values, unit = column_of(X, column)
         if values.dtype == object or not np.isfinite(values).any():
             raise ValueError(
                 f"Column {name!r} holds no numbers: give one that does as column."
             )
         n_others = n_columns(X) - 1
-        unit = time_unit(X, column)
         row_numbers = np.flatnonzero(np.isfinite(values))
         if n_others:
             row_numbers = sample(row_numbers, MOST_SMOOTHED, 0)
@@ -425,7 +423,7 @@ class CoverageDisplay(Display):
         if by == PREDICTED:
             name, values = "prediction", target_of(model.predict(X), target)
         else:
-            name, values = column_of(X, by)
+            name, values, _ = column_of(X, by)
         return cls.from_predictions(
             truth, intervals, by=values, by_name=name, coverage=coverage
         )
