@@ -25,7 +25,7 @@ from bochner.report.explained import MOST_PAIRED_WHOLE
 from bochner.report.findings import Findings
 
 MOST_BARS, MOST_SWARMS, MOST_STEPS, CELL = 12, 10, 8, 40
-MOST_PAIRS = 10
+MOST_PAIRS, MOST_WARPS = 10, 8
 
 
 def importance(findings: Findings) -> dict[str, Any] | None:
@@ -47,17 +47,18 @@ def importance(findings: Findings) -> dict[str, Any] | None:
     }
 
 
-def metric(findings: Findings) -> list[Markup]:
+def metric(findings: Findings) -> dict[str, Any] | None:
     """Shares of the columns in the learned distance, and that along columns."""
-    names = findings.rows.names
-    shares = findings.explained.relevance
-    if shares is None:
-        return []
-    charts = [display_chart("relevance", MetricDisplay(shares, names))]
-    if findings.warps:
-        warps = MetricDisplay(np.zeros(len(names)), names, findings.warps)
-        charts.append(display_chart("warps", warps, "Learned distance along columns"))
-    return charts
+    if findings.model.metric_ is None:
+        return None
+    display = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
+    display.linear = None
+    title = "Relevance of the columns"
+    title += ", and distance along them" if display.warps else ""
+    return {
+        "chart": display_chart("metric", display, title),
+        "has_warps": bool(display.warps),
+    }
 
 
 def attribution(findings: Findings) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ columns, the error of the kernel.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,11 +14,8 @@ from sklearn.base import is_classifier
 
 from bochner.arrays import Floats
 from bochner.data.hashes import uniform
-from bochner.display.relevance_displays import MetricDisplay
 from bochner.estimators.explained_scores import training_rows_among
-from bochner.features.leaves import leaves, size_name
-from bochner.planning.plan import Plan
-from bochner.report.explained import Explained, explained
+from bochner.report.explained import Explained, explained, n_waves_and_grids
 from bochner.report.given_columns import Column, capped_share, columns
 from bochner.report.given_rows import Predictions, Rows, as_numbers, predict, scores
 from bochner.scores.measures import Z
@@ -28,7 +25,7 @@ from bochner.theory.approximation import KernelError
 HELD_OUT, LEARNED = 2000, 3000  # rows at most
 MOST_DENSE = 2000  # columns of dense features
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
-ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
+ERROR_ROWS, ERROR_PAIRS = 2000, 1000
 # Rows of a fit, their targets, and their numbers in their table where it is known
 Training: TypeAlias = "tuple[Any, Any, NDArray | None] | None"
 
@@ -101,7 +98,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
         drawn.take(np.flatnonzero(row_mask)) for row_mask in (evaluates, ~evaluates)
     )
     note = f"{len(learned):,} of the given rows fit, and {len(held_out):,} evaluate."
-    if not len(held_out) or model.solver_ == "exact" or not _size(model):
+    if not len(held_out) or model.solver_ == "exact":
         return None, note
     largest = max(FACTORS)
     if model.features_.is_dense:
@@ -117,21 +114,15 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
                 losses = predict(again, held_out).losses
             except (ValueError, MemoryError):  # too small for its kernel, too large
                 continue
-            losses_by_size[_size(again)] = losses
-            base = _size(again) if factor == 1 else base
+            size = n_waves_and_grids(again)
+            losses_by_size[size] = losses
+            base = size if factor == 1 else base
     if len(losses_by_size) < 2:
         return None, note
     sizes = list(losses_by_size)
     base_place = sizes.index(base) if base else len(sizes) - 1
     losses = np.array(list(losses_by_size.values()))
     return Curve(np.array(sizes), losses, not is_classifier(model), base_place), note
-
-
-def _size(model: Any) -> int:
-    """Grids, or the features where the map has none; 0 without a size."""
-    parts = [leaf.features for leaf in leaves(model.features_)]
-    named = [(part, size_name(part)) for part in parts]
-    return sum(int(getattr(part, name)) for part, name in named if name is not None)
 
 
 @dataclass(frozen=True)
@@ -187,13 +178,10 @@ class Findings:
     scores : dict
         As by `bochner.scores.summaries`.
     explained : Explained
-    warps : list of Warp
     by_size : Curve or None
     curve_note : str
     error : KernelError or str
         Or why there is none.
-    plan : Plan or None
-        Of a fit on the given rows.
     columns : list of Column
         Of the given rows; empty of very many columns.
     seen : str
@@ -215,12 +203,10 @@ class Findings:
     by_size: Curve | None
     curve_note: str
     error: KernelError | str
-    plan: Plan | None
     columns: list[Column]
     seen: str
     fitted: Rows | None
     capped: float
-    warps: list[Any] = field(default_factory=list)
 
 
 def find(
@@ -232,9 +218,6 @@ def find(
     is_class = predictions.proba is not None
     if origin.baseline is None and not is_class and not model._has_log_link:
         origin = replace(origin, baseline=float(model.target_mean_[0]))
-    warps: list[Any] = []
-    if model.metric_ is not None:
-        warps += MetricDisplay.from_estimator(model, MOST_WARPS).warps
     by_size, note = curve_by_size(model, rows)
     share = origin.share * len(rows) / rows.n_given
     return Findings(
@@ -247,12 +230,10 @@ def find(
         by_size,
         note,
         _error(model, rows),
-        _plan(model, X, y),
         columns(model, rows, predictions),
         training_rows_among(model, rows.native, share, origin.rows_fitted),
         None if training is None else _fitted(model, *training),
         0.0 if is_class else capped_share(as_numbers(rows.y)),
-        warps,
     )
 
 
@@ -284,10 +265,3 @@ def _error(model: Any, rows: Rows) -> KernelError | str:
             return kernel_error(model, X, n_pairs=ERROR_PAIRS, random_state=0)
         except (ValueError, TypeError) as reason:
             return str(reason)
-
-
-def _plan(model: Any, X: Any, y: Any) -> Plan | None:
-    try:
-        return model.plan(X, y)
-    except (MemoryError, ValueError, TypeError):
-        return None

@@ -296,7 +296,6 @@ def data(findings: Findings) -> dict[str, Any]:
 def costs(findings: Findings) -> Iterator[tuple[str, str]]:
     """Sizes, bytes and rows a second."""
     model = findings.model
-    plan = findings.plan
     yield "Features", f"{model.features_.n_features_out:,}"
     yield "Ridge penalty", number(model.alpha_)
     yield "Solver", f"{model.solver_}: {model.solver_reason_}"
@@ -305,5 +304,3 @@ def costs(findings: Findings) -> Iterator[tuple[str, str]]:
     yield "Coefficients", as_size(model.feature_weights_.nbytes)
     speed = len(findings.rows) / max(findings.predictions.seconds, 1e-9)
     yield "Predictions", f"{speed:,.0f} rows a second, on this machine"
-    if plan is not None:
-        yield "Estimated memory of a fit on the given rows", as_size(plan.peak_bytes)
