@@ -24,7 +24,7 @@ from bochner.display.importance_displays import (
     name_rows,
 )
 from bochner.explanations.attribution import Explanation
-from bochner.markup import cut, cut_all, number, signed
+from bochner.markup import cut_all, number, shown_value, signed
 
 SIGNS = 0.4  # of the range, left beside bars for their numbers
 MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 32, 24
@@ -170,7 +170,7 @@ class WaterfallDisplay(Display):
         values = one.values[row]
         first = largest(np.abs(values), max_columns)
         names = [
-            f"{name} = {_short_value(value)}"
+            f"{name} = {shown_value(value, VALUE_WIDTH)}"
             for name, value in zip(
                 cut_all((one.feature_names[j] for j in first), STEP_WIDTH),
                 one.data[row][first],
@@ -459,13 +459,6 @@ class InteractionDisplay(Display):
         label = f"Mean size{self.unit and f' ({self.unit})'}"
         canvas.add_colour_bar(self.image_, ax, label)
         ax.set_title("Interactions of pairs of columns")
-
-
-def _short_value(value: Any) -> str:
-    """A value of a row, short."""
-    if isinstance(value, int | float | np.bool_ | np.number) and np.isfinite(value):
-        return number(float(value))
-    return cut(value, VALUE_WIDTH)
 
 
 def _places(column: NDArray) -> Floats:

@@ -70,8 +70,8 @@ class Display:
     in `_blocks` which.
     """
 
-    def __init_subclass__(cls, repr: bool = False) -> None:
-        dataclass(cls, eq=False, repr=repr)
+    def __init_subclass__(cls) -> None:
+        dataclass(cls, eq=False, repr=False)
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # the subclasses are dataclasses

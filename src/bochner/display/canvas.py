@@ -24,7 +24,7 @@ LETTER = 0.52  # mean width of a character over its size
 TITLE_GAP = 6.0  # points
 # Settings of matplotlib while a display draws: all text is a little smaller than the
 # user's
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "axes.labelsize": "small",
     "axes.titlelocation": "left",
     "axes.titlesize": "small",

@@ -458,7 +458,7 @@ class ErrorDisplay(Display):
                 errors[:, i, r] = wrong.mean(), wrong.max()
         unit = "grids P" if seen.unit == "grids" else "features D"
         bounds = None if bound is None else [bound(size) for size in sizes]
-        return cls(sizes, *errors, bounds, unit)
+        return cls(sizes, errors[0], errors[1], bounds, unit)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_

@@ -82,8 +82,8 @@ def categories(labels: NDArray) -> Iterator[tuple[str, NDArray, str, str]]:
     """
     names = np.array(list(map(str, labels.tolist())))
     distinct, counts = np.unique(names, return_counts=True)
-    shown = distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
-    shown = sorted(shown.tolist(), key=_natural)
+    frequent = distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
+    shown = sorted(frequent.tolist(), key=_natural)
     for k, short in enumerate(canvas.shortened_all(shown)):
         yield short, names == shown[k], *canvas.look(k)
     n_others = len(distinct) - len(shown)
@@ -220,7 +220,7 @@ class EmbeddingDisplay(Display):
         return len(distinct) <= MOST_NUMBERS and (distinct % 1 == 0).all()
 
 
-class ClusterDisplay(Display, repr=True):
+class ClusterDisplay(Display):
     """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in a plane, coloured
     by cluster, and sizes.
 
@@ -454,17 +454,14 @@ class LabelDisplay(Display):
         return cls(points, labels[shown], certainty[shown], is_labelled[shown], (x, y))
 
     def _draw(self, kwargs: Look) -> None:
-        from matplotlib.colors import to_rgba
-
         ax = self.ax_
         self.points_ = {}
         self.known_ = {}
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
         for name, rows, colour, marker in categories(self.labels):
             free = rows & ~self.known
-            shades = [to_rgba(colour, alpha) for alpha in shade[free]]
-            look: Look = {"s": SMALL, "color": shades, "linewidths": 0}
-            look |= {"marker": marker, **kwargs}
+            look: Look = {"s": SMALL, "color": colour, "alpha": shade[free]}
+            look |= {"marker": marker, "linewidths": 0, **kwargs}
             self.points_[name] = ax.scatter(*self.points[free].T, **look)
             look = {"s": LARGE, "color": [colour], "label": name, "zorder": 3}
             look |= {"edgecolors": "black", "linewidths": 1.0}

@@ -102,16 +102,8 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=MOST_STEPS)
         if one.unit == "log-odds":
             outcome += f" Log-odds of {cut(one.output_names[0], CELL)} above."
-        drawn.title = f"Row {row_number(findings, i)}, {what}"
+        drawn.title = f"Row {findings.rows.numbers[i]:,}, {what}"
         yield display_chart(f"steps{place}", drawn), outcome
-
-
-def row_number(findings: Findings, i: int) -> str:
-    """The number of a row in the table that was given."""
-    place = findings.rows.numbers[i]
-    if findings.origin.numbers is not None:
-        place = findings.origin.numbers[place]
-    return f"{int(place):,}"
 
 
 def interactions(findings: Findings) -> dict[str, Any] | None:
@@ -134,7 +126,7 @@ def interactions(findings: Findings) -> dict[str, Any] | None:
         "chart": display_chart("interactions", display, cmap=SHADES),
         "n_rows": len(pair_interactions.values),
         "is_exact": pair_interactions.is_exact,
-        "held": row_number(findings, findings.explained.told[0][1])
+        "held": f"{findings.rows.numbers[findings.explained.told[0][1]]:,}"
         if len(findings.rows.names) > MOST_PAIRED_WHOLE
         else None,
     }

@@ -213,7 +213,7 @@ def find(
     model: Any, X: Any, y: Any, origin: Origin, training: Training = None
 ) -> Findings:
     """Measure everything, in seconds."""
-    rows = Rows.of(X, y, model)
+    rows = Rows.of(X, y, model, numbers=origin.numbers)
     predictions = predict(model, rows)
     is_class = predictions.proba is not None
     if origin.baseline is None and not is_class and not model._has_log_link:
@@ -242,11 +242,11 @@ def _fitted(model: Any, X: Any, y: Any, numbers: NDArray | None) -> Rows:
     where they do not suit the model.
     """
     try:
-        rows = Rows.of(X, y, model, fewest=1)
+        rows = Rows.of(X, y, model, 1, numbers)
         predict(model, rows)
     except ValueError as error:
         raise ValueError(f"Training rows: {error}") from error
-    return rows if numbers is None else replace(rows, numbers=numbers[rows.numbers])
+    return rows
 
 
 def _error(model: Any, rows: Rows) -> KernelError | str:
