@@ -204,8 +204,10 @@ class WaterfallDisplay(Display):
         total = number(self.base + values.sum())
         title = f"{self.title}: {total}, from {number(self.base)} on average"
         across = self.unit[:1].upper() + self.unit[1:]
-        ax.use_sticky_edges = False
-        ax.set(xlabel=across, title=title, xmargin=SIGNS)
+        shown = np.append(starts, ends)
+        room = SIGNS * (np.ptp(shown) or 1.0)
+        xlim = shown.min() - room, shown.max() + room
+        ax.set(xlabel=across, title=title, xlim=xlim)
 
 
 class BeeswarmDisplay(Display):

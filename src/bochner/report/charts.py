@@ -106,31 +106,30 @@ def _inline(svg: str, key: str, title: str) -> Markup:
     """The SVG of matplotlib as an element of a page, without what only a file needs."""
     root = ElementTree.fromstring(svg)
     root.remove(root[0])  # rules of style that would be those of the whole page
-    view = root.attrib["viewBox"]
-    for node in root.iter():
-        node.tag = _local(node.tag)
-        node.attrib = {
-            _local(name): _of_page(value, key) for name, value in node.attrib.items()
-        }
-        name = node.attrib.pop("id", "")
-        if name and node.tag != "g":
-            node.attrib["id"] = f"{key}-{name}"
-    ElementTree.indent(root, "")
-    root.attrib = {"viewBox": view, "role": "img", "aria-label": title}
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
+    look = {"viewBox": root.attrib["viewBox"], "role": "img", "aria_label": title}
+    return tag("svg", *(_element(node, key) for node in root), **look)
+
+
+def _element(node: ElementTree.Element, key: str) -> Markup:
+    """An element of XML as one of HTML, in the colours and the font of the page, and
+    with names that no other chart has.
+    """
+    attributes = {}
+    for name, value in node.attrib.items():
+        look = value
+        for colour, variable in VARIABLES.items():
+            look = look.replace(colour.lower(), f"var(--{variable})")
+        look = re.sub("font-family: [^;]*(; )?", "", look)
+        look = re.sub(r"(\.\d\d)\d+", r"\1", look)  # the eye needs no more digits
+        attributes[_local(name)] = re.sub(r"^#|url\(#", rf"\g<0>{key}-", look)
+    kind = _local(node.tag)
+    name = attributes.pop("id", "")
+    if name and kind != "g":
+        attributes["id"] = f"{key}-{name}"
+    inside = (node.text or "").strip() or None
+    return tag(kind, inside, *(_element(one, key) for one in node), **attributes)
 
 
 def _local(name: str) -> str:
     """Name of an element or attribute without its namespace."""
     return name.rpartition("}")[2]
-
-
-def _of_page(value: str, key: str) -> str:
-    """An attribute in the colours and the font of the page, and what it refers to in
-    names that no other chart has.
-    """
-    for colour, name in VARIABLES.items():
-        value = value.replace(colour.lower(), f"var(--{name})")
-    value = re.sub("font-family: [^;]*(; )?", "", value)
-    value = re.sub(r"(\.\d\d)\d+", r"\1", value)  # the eye needs no more digits
-    return re.sub(r"^#|url\(#", rf"\g<0>{key}-", value)

@@ -51,8 +51,8 @@ def metric(findings: Findings) -> dict[str, Any] | None:
     """Shares of the columns in the learned distance, and that along columns."""
     if findings.model.metric_ is None:
         return None
-    display = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
-    display.linear = None
+    whole = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
+    display = MetricDisplay(whole.relevance, whole.feature_names, whole.warps)
     title = "Relevance of the columns"
     title += ", and distance along them" if display.warps else ""
     return {
@@ -102,8 +102,11 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=MOST_STEPS)
         if one.unit == "log-odds":
             outcome += f" Log-odds of {cut(one.output_names[0], CELL)} above."
-        drawn.title = f"Row {findings.rows.numbers[i]:,}, {what}"
-        yield display_chart(f"steps{place}", drawn), outcome
+        title = f"Row {findings.rows.numbers[i]:,}, {what}"
+        titled = WaterfallDisplay(
+            drawn.names, drawn.values, drawn.base, one.unit, title
+        )
+        yield display_chart(f"steps{place}", titled), outcome
 
 
 def interactions(findings: Findings) -> dict[str, Any] | None:
