@@ -32,8 +32,7 @@ class KernelDisplay(Display):
 
     By Bochner's theorem the estimate is unbiased (Rahimi and Recht, 2007, section 3);
     the band shows how far single draws stray: it is their mean ± 2 standard deviations.
-    `from_estimator` computes, and
-    `plot` draws.
+    `from_estimator` computes, and `plot` draws.
 
     Keywords of `plot` are those of the line of the estimate, as `Axes.plot` takes them.
 

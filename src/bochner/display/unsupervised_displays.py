@@ -247,7 +247,8 @@ class ClusterDisplay(Display):
     figure_ : matplotlib Figure
     axes_ : array of matplotlib Axes of shape (2,)
     points_ : list of PathCollection
-        One for each cluster.
+        One for each cluster that has points, of more than 20 for the largest and for
+        all others.
     bars_ : BarContainer
 
     Examples
