@@ -10,15 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 
-from bochner.arrays import Floats
 from bochner.data.hashes import uniform
 from bochner.estimators.explained_scores import training_rows_among
 from bochner.report.explained import Explained, explained, n_waves_and_grids
 from bochner.report.given_columns import Column, capped_share, columns
 from bochner.report.given_rows import Predictions, Rows, as_numbers, predict, scores
-from bochner.scores.measures import Z
+from bochner.selection.report import RowsCurve
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
 
@@ -30,56 +28,9 @@ ERROR_ROWS, ERROR_PAIRS = 2000, 1000
 Training: TypeAlias = "tuple[Any, Any, NDArray | None] | None"
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Losses of rows held out, against a size.
-
-    Attributes
-    ----------
-    sizes : array of shape (s,)
-    losses : array of shape (s, m)
-        Of each row held out, by the model of each size.
-    rooted : bool
-        Whether the root of the mean loss is shown.
-    base : int
-        Position of the size that the model has itself, of which the next one is the
-        double, or the last one.
-    """
-
-    sizes: NDArray
-    losses: NDArray
-    rooted: bool
-    base: int
-
-    @property
-    def means(self) -> Floats:
-        """What is shown: the log loss, or the root of the mean squared error."""
-        means = self.losses.mean(axis=1)
-        return np.sqrt(means) if self.rooted else means
-
-    @property
-    def halves(self) -> Floats:
-        """Half the width of the 95 % intervals of what is shown, to first order."""
-        errors = Z * self.losses.std(axis=1, ddof=1) / np.sqrt(self.losses.shape[1])
-        return errors / (2 * np.maximum(self.means, 1e-300)) if self.rooted else errors
-
-    @property
-    def gain(self) -> tuple[float, float]:
-        """How much less the loss is after the last doubling, by the same rows, and
-        its standard error; in shares.
-        """
-        last = min(self.base + 1, len(self.sizes) - 1)
-        fewer = self.losses[last - 1]
-        more = self.losses[last]
-        gains = (
-            (fewer - more) / fewer.mean() if fewer.mean() > 0 else np.zeros_like(fewer)
-        )
-        return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
-
-
-def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
-    """Curve against features, on rows that none of the fits has seen, if the map has a
-    size; and what to know of it.
+def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
+    """Losses against features in place of rows, on rows that none of the fits has
+    seen, if the map has a size; and what to know of it.
 
     What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000
     are drawn, and dense maps have 2,000 features at most, so that all fits together
@@ -105,7 +56,6 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
         largest = MOST_DENSE / model.features_.n_features_out
     factors = [one for one in FACTORS if one <= largest]
     losses_by_size: dict[int, NDArray] = {}
-    base = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that bins have few rows
         for factor in factors if len(factors) > 1 else ():
@@ -114,15 +64,17 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
                 losses = predict(again, held_out).losses
             except (ValueError, MemoryError):  # too small for its kernel, too large
                 continue
-            size = n_waves_and_grids(again)
-            losses_by_size[size] = losses
-            base = size if factor == 1 else base
+            losses_by_size[n_waves_and_grids(again)] = losses
     if len(losses_by_size) < 2:
         return None, note
-    sizes = list(losses_by_size)
-    base_place = sizes.index(base) if base else len(sizes) - 1
-    losses = np.array(list(losses_by_size.values()))
-    return Curve(np.array(sizes), losses, not is_classifier(model), base_place), note
+    table = np.array(list(losses_by_size.values()))
+    root = np.sqrt(table.shape[1])
+    errors = table.std(axis=1, ddof=1) / root
+    # What the last doubling takes off, on the same rows
+    gains = (table[-2] - table[-1]) / (table[-2].mean() or 1.0)
+    gain, noise = float(gains.mean()), float(gains.std(ddof=1) / root)
+    means = table.mean(axis=1).tolist()
+    return RowsCurve(list(losses_by_size), means, errors.tolist(), gain, noise), note
 
 
 @dataclass(frozen=True)
@@ -178,7 +130,8 @@ class Findings:
     scores : dict
         As by `bochner.scores.summaries`.
     explained : Explained
-    by_size : Curve or None
+    by_size : RowsCurve or None
+        Its numbers are those of features or grids.
     curve_note : str
     error : KernelError or str
         Or why there is none.
@@ -200,7 +153,7 @@ class Findings:
     predictions: Predictions
     scores: dict[str, Any]
     explained: Explained
-    by_size: Curve | None
+    by_size: RowsCurve | None
     curve_note: str
     error: KernelError | str
     columns: list[Column]
