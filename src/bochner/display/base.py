@@ -46,7 +46,10 @@ class Block(NamedTuple):
 
 def build(blocks: Sequence[Block], figure: Any, place: Any) -> list[Any]:
     """Make the Axes of blocks, one below the other, in a place of a figure."""
-    width = place.get_position(figure).width * figure.bbox.width / figure.dpi
+    # The place with its share of the margins
+    margins = figure.subplotpars
+    share = place.get_position(figure).width / (margins.right - margins.left)
+    width = share * figure.bbox.width / figure.dpi
     spaced = figure.get_layout_engine() is None
     room = {"wspace": 0.5, "hspace": 0.8} if spaced else {}
     shapes = [block.shape(width) for block in blocks]

@@ -929,6 +929,7 @@ class ReliabilityDisplay(Display):
         look = {"baseline": low, "color": GREY, "fill": True, "alpha": 0.35}
         self.histogram_ = ax.stairs(heights, edges, **look)
         error = f"{100 * self.curve.error:.2g} %"
-        ax.set_title(f"Calibration error {error}, {n} bins of equal counts")
+        bins = f"{n} bins of equal counts" if n > 1 else "one bin"
+        ax.set_title(f"Calibration error {error}, {bins}")
         ax.set_xlabel(f"Predicted probability of {canvas.shortened(self.event)}")
         ax.set(ylabel="Frequency", xlim=ends, ylim=ends)
