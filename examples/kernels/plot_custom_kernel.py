@@ -27,7 +27,7 @@ features = FourierFeatures(
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
 KernelDisplay.from_estimator(features, X, max_distance=5.0).plot(left)
-SpectrumDisplay.from_estimator(features, size=100_000).plot(right)
+SpectrumDisplay.from_estimator(features).plot(right)
 plt.show()
 
 # %%

@@ -32,6 +32,6 @@ for row, kernel in zip(
     ).fit(X)
     left, right = row.subplots(1, 2)
     KernelDisplay.from_estimator(features, max_distance=4.0, n_draws=10).plot(left)
-    SpectrumDisplay.from_estimator(features, size=100_000).plot(right)
+    SpectrumDisplay.from_estimator(features).plot(right)
     row.suptitle(type(kernel).__name__, x=0.01, ha="left", fontweight="bold")
 plt.show()

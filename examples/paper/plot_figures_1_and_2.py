@@ -55,9 +55,9 @@ plt.show()
 # %%
 # By Bochner's theorem the mean of cos(w'(x - y)) over all frequencies is the kernel k(x, y). One frequency is a crude
 # estimate, and D / 2 of them are a good one: its error falls as one over the root of D. Here are all 100 frequencies
-# together, z(x)'z(x + t e) against the kernel, over the distance t. The band has two known standard deviations of 100
-# independent pairs of features.
-KernelDisplay.from_estimator(waves, X, n_draws=0, max_distance=8.0).plot()
+# together, z(x)'z(x + t e) against the kernel, over the distance t. The band has two standard deviations of 20 other
+# draws of the features.
+KernelDisplay.from_estimator(waves, X, max_distance=8.0).plot()
 plt.show()
 
 # %%

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bochner import KernelCCA
-from bochner.display import CorrelationDisplay
+from bochner.display import CorrelationDisplay, EmbeddingDisplay
 
 rng = np.random.default_rng(0)
 angle = rng.uniform(-3, 3, 1500)
@@ -34,4 +34,11 @@ print(
 )
 
 CorrelationDisplay.from_estimator(model, X[1000:], Y[1000:]).plot()
+plt.show()
+
+# %%
+# The first pair of scores of these rows lies near a line.
+first, second = (scores[:, 0] for scores in model.transform(X[1000:], Y[1000:]))
+names = "First score of X", "First score of Y"
+EmbeddingDisplay(np.column_stack([first, second]), names=names).plot()
 plt.show()

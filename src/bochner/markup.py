@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -172,6 +173,13 @@ def number(value: Any, unknown: str = "n/a") -> str:
     if value is None or value != value:
         return unknown
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def shown_value(value: Any, width: int = NAME_WIDTH) -> str:
+    """A value of a row: a number as by `number`, anything else cut; "" for None."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return number(value)
+    return "" if value is None else cut(value, width)
 
 
 def signed(value: float) -> str:

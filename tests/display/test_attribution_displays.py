@@ -99,7 +99,7 @@ def test_displays_of_estimators_are_those_of_their_results(kind, method, attribu
 def test_steps_of_a_row_have_signs():
     steps = WaterfallDisplay(["a", "b", "2 others"], [0.25, -12345.0, 0.0], 1.0)
     texts = [text.get_text() for text in steps.plot().ax_.texts]
-    assert texts == ["+0.25", "-12.3k", "0"]
+    assert texts == ["+0.25", "-12,345", "0"]
     plt.close("all")
 
 

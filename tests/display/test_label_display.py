@@ -77,5 +77,5 @@ def test_without_labels_and_refusals():
         LabelDisplay.from_estimator(MODEL, X, Y[:5])
     with pytest.raises(ValueError, match="not fitted"):
         LabelDisplay.from_estimator(SemiSupervisedClassifier(), X)
-    with pytest.raises(ValueError, match="two columns"):
+    with pytest.raises(ValueError, match="inconsistent numbers"):
         LabelDisplay(X, Y, Y, Y[:3])

@@ -37,7 +37,7 @@ def test_errors_of_a_classifier(crowded):
         display.lines_[1].get_ydata(), display.size_errors.mean(axis=1)
     )
     assert [ax.get_ylabel() for ax in display.axes_][1:] == [
-        "Share of test rows\nwrong",
+        "Error rate",
         "Training time [s]",
     ]
     assert not crowded(display.figure_)

@@ -56,7 +56,7 @@ def test_candidates_are_sorted_and_the_chosen_one_stands_out():
         assert np.ptp(segment[:, 0]) == pytest.approx(2 * error)
     labels = display.axes_[1].get_yticklabels()
     assert [label.get_text() for label in labels] == [
-        "bins and Fourier\nfeatures\nsize 1,800, 12.0 s",
+        "bins and Fourier features\nsize 1,800, 12.0 s",
         "bins\nsize 800, 1.2 s",
         "Fourier features\nsize 2,048, < 0.1 s",
     ]

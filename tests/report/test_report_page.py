@@ -15,7 +15,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
@@ -27,9 +26,8 @@ from bochner import (
 )
 from bochner.kernels import Additive, Gaussian, Laplacian
 from bochner.persistence import load, save
-from bochner.report.findings import Curve, Origin, curve_by_size, find
+from bochner.report.findings import Origin, curve_by_size, find
 from bochner.report.given_rows import Rows
-from bochner.report.model_charts import verdict
 
 VOID = {"meta", "br", "hr"}
 HOSTILE = [
@@ -305,14 +303,12 @@ def test_curves_fit_again_with_other_sizes():
         features=FourierFeatures(Gaussian(0.5), 8, random_state=0), alpha=1e-3
     ).fit(X, y)
     found = find(model, X, y, Origin())
-    assert found.by_size.sizes.tolist() == [2, 4, 8, 16]
-    assert found.by_size.base == 2
-    gain, error = found.by_size.gain
-    assert gain > 2 * error
-    assert verdict(found.by_size, "features").startswith(
-        "likely to help. From 8 to 16 features"
-    )
-    assert found.by_size.losses.shape == (4, 150)
+    curve = found.by_size
+    assert curve.n_rows == [2, 4, 8, 16]
+    assert curve.gain > 2 * curve.gain_error
+    assert curve.told("features").startswith("likely to help. From 8 to 16 features")
+    assert curve.gain == pytest.approx(1 - curve.losses[3] / curve.losses[2])
+    assert "150 evaluate" in found.curve_note
     assert (
         "Whether more rows would help is not known"
         in Page(model.report_html(X, y)).text
@@ -327,8 +323,7 @@ def test_sizes_too_small_for_a_kernel_are_left_out_of_the_curve():
     features = BinningFeatures(kernel, 8, random_state=0)
     model = KernelMachineRegressor(features=features, alpha=0.1).fit(X, X[:, 0])
     curve, _ = curve_by_size(model, Rows.of(X, X[:, 0], model))
-    assert curve.sizes.tolist() == [8, 16]
-    assert curve.base == 0
+    assert curve.n_rows == [8, 16]
 
 
 @pytest.mark.slow
@@ -343,19 +338,6 @@ def test_whether_more_rows_help_is_what_the_fit_has_measured(tmp_path):
     page = Page(model.report_html(X, np.sin(3 * X[:, 0]) * X[:, 1]))
     assert f"{kept}." in page.text
     assert kept.n_rows[-1] > 250
-
-
-def test_gain_is_of_the_last_doubling_and_its_error_of_pairs():
-    losses = np.array([[2.0, 4.0, 3.0], [1.0, 2.0, 3.0]])
-    curve = Curve(np.array([5, 10]), losses, False, 1)
-    gains = (losses[0] - losses[1]) / 3
-    assert curve.gain == pytest.approx((gains.mean(), gains.std(ddof=1) / 3**0.5))
-    assert curve.halves == pytest.approx(
-        norm.ppf(0.975) * losses.std(axis=1, ddof=1) / 3**0.5
-    )
-    assert Curve(np.array([5, 10]), losses, True, 1).means == pytest.approx(
-        np.sqrt(losses.mean(axis=1))
-    )
 
 
 @pytest.mark.slow
@@ -467,7 +449,7 @@ def test_curves_evaluate_no_copies_of_learned_rows():
         features="binning", n_components=64, alpha=1e-3, random_state=0
     ).fit(X, y)
     curve, note = curve_by_size(model, Rows.of(X, y, model))
-    assert curve.means.min() > 0.95 * y.std()
+    assert min(curve.losses) > (0.95 * y.std()) ** 2
     learned, evaluated = map(int, re.findall(r"\d+", note))
     assert (learned + evaluated, evaluated % 2) == (600, 0)
 

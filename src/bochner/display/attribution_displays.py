@@ -24,14 +24,14 @@ from bochner.display.importance_displays import (
     name_rows,
 )
 from bochner.explanations.attribution import Explanation
-from bochner.markup import cut, cut_all
+from bochner.markup import cut_all, number, shown_value, signed
 
-SIGNS = 0.22  # of the range, left beside bars for their numbers
+SIGNS = 0.4  # of the range, left beside bars for their numbers
 MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 32, 24
 # Inches; places along the axis; half a swarm, of its row
 SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42
 # Of points whose value is low, middle and high in its column
-SHADES = {"low value": BLUE, "middle": PURPLE, "high": VERMILION}
+SHADES = (BLUE, PURPLE, VERMILION)
 
 
 def _of_output(
@@ -42,7 +42,8 @@ def _of_output(
     """
     names = explanation.output_names
     if explanation.values.ndim == 2:
-        return explanation, ""
+        is_class = explanation.unit == "log-odds"
+        return explanation, f" of {canvas.shortened(names[0])}" if is_class else ""
     if output is None:
         raise ValueError(
             f"There are several outputs: name one as output=, of {', '.join(names)}."
@@ -169,7 +170,7 @@ class WaterfallDisplay(Display):
         values = one.values[row]
         first = largest(np.abs(values), max_columns)
         names = [
-            f"{name} = {_short_value(value)}"
+            f"{name} = {shown_value(value, VALUE_WIDTH)}"
             for name, value in zip(
                 cut_all((one.feature_names[j] for j in first), STEP_WIDTH),
                 one.data[row][first],
@@ -198,18 +199,15 @@ class WaterfallDisplay(Display):
         thin: Look = {"color": GREY, "linewidth": 0.8}
         ax.vlines(starts[:-1], places - 0.35, places + 1.35, **thin)
         ax.axvline(self.base, linestyle=":", **thin)
-        added = [
-            f"{'+' if value > 0 else ''}{canvas.short_number(value)}"
-            for value in values
-        ]
-        ax.bar_label(self.bars_, added, padding=3, fontsize=0.9 * canvas.text_size(ax))
-        xlim = canvas.box_around(np.append(starts, ends), SIGNS)
-        title = (
-            f"{self.title}: {canvas.short_number(self.base + values.sum())}, from "
-            f"{canvas.short_number(self.base)} on average"
-        )
+        added = list(map(signed, values))
+        ax.bar_label(self.bars_, added, padding=3, fontsize="small")
+        total = number(self.base + values.sum())
+        title = f"{self.title}: {total}, from {number(self.base)} on average"
         across = self.unit[:1].upper() + self.unit[1:]
-        canvas.label_axes(ax, across, "", title, xlim=xlim)
+        shown = np.append(starts, ends)
+        room = SIGNS * (np.ptp(shown) or 1.0)
+        xlim = shown.min() - room, shown.max() + room
+        ax.set(xlabel=across, title=title, xlim=xlim)
 
 
 class BeeswarmDisplay(Display):
@@ -335,27 +333,29 @@ class BeeswarmDisplay(Display):
         return [Block(SIDES + SWARM_HEIGHT * max(len(self.names), 5))]
 
     def _draw(self, kwargs: Look) -> None:
-        from matplotlib.patches import Patch
+        from matplotlib.colors import ListedColormap
 
         ax = self.ax_
         values = self.values
         size = np.clip(2000 / max(len(values), 1), 3, 16)
         edges = np.linspace(values.min(), values.max() + 1e-300, SWARM_BINS + 1)
-        # Thirds of the ranks, and grey for what has no order
-        shades = np.array([*SHADES.values(), GREY])
-        third = np.minimum(np.nan_to_num(self.places, nan=1.0) * 3, 2).astype(int)
-        colours = shades[np.where(np.isnan(self.places), 3, third)]
-        self.points_ = []
+        shades: Look = {}
+        if "color" not in kwargs:
+            cmap = ListedColormap(SHADES).with_extremes(bad=GREY)
+            shades = {"cmap": cmap, "vmin": 0, "vmax": 1, "plotnonfinite": True}
+        self.points_: list[Any] = []
         for j in name_rows(ax, self.names):
-            look = {"s": size, "linewidths": 0, "color": colours[:, j], **kwargs}
             place = j + swarm(values[:, j], edges)
+            look = {"s": size, "linewidths": 0, **shades, **kwargs}
+            if shades:
+                look["c"] = self.places[:, j]
             self.points_.append(ax.scatter(values[:, j], place, **look))
+        if shades and not np.isnan(self.places).all():
+            bar = canvas.add_colour_bar(self.points_[-1], ax, "Value in its column")
+            bar.set_ticks([1 / 6, 0.5, 5 / 6], labels=["low", "middle", "high"])
         ax.axvline(0.0, color=GREY, linewidth=0.8)
-        if not np.isnan(self.places).all() and "color" not in kwargs:
-            keys = [Patch(color=shade, label=name) for name, shade in SHADES.items()]
-            canvas.add_legend(ax, keys)
         across = f"Added to the prediction{self.unit and f' ({self.unit})'}"
-        canvas.label_axes(ax, across, "", self.title)
+        ax.set(xlabel=across, title=self.title)
 
 
 class InteractionDisplay(Display):
@@ -460,14 +460,7 @@ class InteractionDisplay(Display):
         ax.set_yticks(np.arange(d), names)
         label = f"Mean size{self.unit and f' ({self.unit})'}"
         canvas.add_colour_bar(self.image_, ax, label)
-        canvas.label_axes(ax, title="Interactions of pairs of columns")
-
-
-def _short_value(value: Any) -> str:
-    """A value of a row, short."""
-    if isinstance(value, int | float | np.bool_ | np.number) and np.isfinite(value):
-        return canvas.short_number(float(value)) if value else "0"
-    return cut(value, VALUE_WIDTH)
+        ax.set_title("Interactions of pairs of columns")
 
 
 def _places(column: NDArray) -> Floats:
@@ -481,13 +474,10 @@ def _places(column: NDArray) -> Floats:
 
 
 def swarm(values: NDArray, edges: NDArray) -> Floats:
-    """Offsets of points across the axis, so that points of one place stand beside
-    one another.
+    """Offsets of points across the axis, at random and the larger the more points
+    there are in a bin of their values.
     """
-    bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, SWARM_BINS - 1)
-    order = np.lexsort((values, bins))
-    counts = np.bincount(bins, minlength=SWARM_BINS)
-    rank = np.empty(len(values), np.int64)
-    rank[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    side = np.where(rank % 2, -1, 1) * ((rank + 1) // 2)
-    return THICKNESS * side / max((counts.max(initial=1) + 1) // 2, 1)
+    bins = np.digitize(values, edges)
+    crowd = np.bincount(bins)[bins]
+    offsets = np.random.default_rng(0).uniform(-1, 1, len(values))
+    return THICKNESS * offsets * (crowd - 1) / max(crowd.max(initial=1), 2)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self, TypeAlias, dataclass_transform
 
 import numpy as np
 
-from bochner.display.canvas import finish
+from bochner.display.canvas import STYLE, finish
 
 # Field of a display: array-like as it is given, an array of floats from then on
 Array: TypeAlias = Any
@@ -28,40 +28,39 @@ class Block(NamedTuple):
     ----------
     height : float
         Of a row, in inches.
-    widths : sequence of float
-        Ratios of the widths of the panels, where one row holds all of them.
+    n : int
+        Number of panels.
     least : float
         Inches that a panel takes at least beside another.
     """
 
     height: float = HEIGHT
-    widths: Sequence[float] = (1.0,)
+    n: int = 1
     least: float = LEAST
 
     def shape(self, width: float) -> tuple[int, int]:
         """Rows and columns in a place of a width in inches."""
-        n = len(self.widths)
-        across = int(np.clip(round(width / self.least), 1, n))
-        return -(-n // across), across
+        across = int(np.clip(round(width / self.least), 1, self.n))
+        return -(-self.n // across), across
 
 
 def build(blocks: Sequence[Block], figure: Any, place: Any) -> list[Any]:
     """Make the Axes of blocks, one below the other, in a place of a figure."""
-    width = place.get_position(figure).width * figure.bbox.width / figure.dpi
+    # The place with its share of the margins
+    margins = figure.subplotpars
+    share = place.get_position(figure).width / (margins.right - margins.left)
+    width = share * figure.bbox.width / figure.dpi
     spaced = figure.get_layout_engine() is None
     room = {"wspace": 0.5, "hspace": 0.8} if spaced else {}
-    heights = [block.height * block.shape(width)[0] for block in blocks]
+    shapes = [block.shape(width) for block in blocks]
+    heights = [
+        block.height * rows for block, (rows, _) in zip(blocks, shapes, strict=True)
+    ]
     stack = place.subgridspec(len(blocks), 1, height_ratios=heights, **room)
     axes = []
-    for block, row in zip(blocks, stack, strict=True):
-        if len(block.widths) == 1:
-            # Single panels one below the other have their sides in common
-            axes.append(figure.add_subplot(row))
-            continue
-        rows, across = block.shape(width)
-        ratios = block.widths if rows == 1 else None
-        grid = row.subgridspec(rows, across, width_ratios=ratios, **room)
-        axes += [figure.add_subplot(grid[i]) for i in range(len(block.widths))]
+    for block, shape, row in zip(blocks, shapes, stack, strict=True):
+        grid = row.subgridspec(*shape, **room)
+        axes += [figure.add_subplot(grid[i]) for i in range(block.n)]
     return axes
 
 
@@ -74,8 +73,8 @@ class Display:
     in `_blocks` which.
     """
 
-    def __init_subclass__(cls, repr: bool = False) -> None:
-        dataclass(cls, eq=False, repr=repr)
+    def __init_subclass__(cls) -> None:
+        dataclass(cls, eq=False, repr=False)
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # the subclasses are dataclasses
@@ -107,12 +106,15 @@ class Display:
         ValueError
             Where there is nothing to draw, and for a number of Axes that does not fit.
         """
-        axes = self._axes(ax)
-        self.ax_: Any = axes[0]
-        self.figure_ = self.ax_.figure
-        self.axes_ = np.array(axes, dtype=object)
-        self._draw(kwargs)
-        finish(axes)
+        from matplotlib import rc_context
+
+        with rc_context(STYLE):
+            axes = self._axes(ax)
+            self.ax_: Any = axes[0]
+            self.figure_ = self.ax_.figure
+            self.axes_ = np.array(axes, dtype=object)
+            self._draw(kwargs)
+            finish(axes)
         return self
 
     def _axes(self, ax: Any) -> list[Any]:
@@ -120,15 +122,13 @@ class Display:
         they are given.
         """
         blocks = self._blocks()
-        n = sum(len(block.widths) for block in blocks)
+        n = sum(block.n for block in blocks)
         if ax is None:
             import matplotlib.pyplot as plt
 
-            width = PAGE if any(len(block.widths) > 1 for block in blocks) else SINGLE
+            width = PAGE if any(block.n > 1 for block in blocks) else SINGLE
             size = (width, self.height(width))
-            figure: Any = plt.figure(figsize=size, layout="constrained")
-            # Titles of panels of fixed aspect reach into the room between them
-            figure.get_layout_engine().set(h_pad=0.1)
+            figure = plt.figure(figsize=size, layout="constrained")
             return build(blocks, figure, figure.add_gridspec()[0])
         given = list(np.atleast_1d(np.asarray(ax, dtype=object)).ravel())
         if len(given) == n:

@@ -14,7 +14,7 @@ from bochner.display import canvas
 from bochner.display.base import HEIGHT, Block, Display, Look
 from bochner.display.canvas import GREY
 
-ROW, LEAST = 2.4, 1.8  # inches of a row, and least width of a panel
+ROW = 2.4  # inches: height of one of several rows of panels
 MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
 LEVEL_WIDTH = 26
 ASIDE = 0.08  # of the range, by which a missing value lies beside it
@@ -117,7 +117,7 @@ class EffectDisplay(Display):
 
     def _blocks(self) -> list[Block]:
         n = len(self.effects)
-        return [Block(HEIGHT if n == 1 else ROW, [1] * n, LEAST)]
+        return [Block(HEIGHT if n == 1 else ROW, n)]
 
     def _draw(self, kwargs: Look) -> None:
         spans = np.max([one.span for one in self.effects], axis=0)
@@ -132,15 +132,14 @@ class EffectDisplay(Display):
         for ax, one in zip(self.axes_, self.effects, strict=True):
             draw = self._draw_levels if one.is_level else self._draw_numbers
             draw(ax, one, shown, kwargs)
-            first = canvas.in_first_column(ax, self.ax_)
-            canvas.label_axes(ax, canvas.shortened(one.column), label if first else "")
+            ax.set_xlabel(canvas.shortened(one.column))
             canvas.mark_units(ax.xaxis, "" if one.is_level else one.unit)
         ends = [ax.get_ylim() for ax in self.axes_]
         for ax in self.axes_:
             ax.set_ylim(np.min(ends), np.max(ends))
-        canvas.label_axes(self.ax_, title=TITLES[self.kind])
+        self.ax_.set(ylabel=label, title=TITLES[self.kind])
         if len(shown) > 1:
-            canvas.add_legend(self.ax_, self.lines_[: len(shown)])
+            canvas.add_legend(self.ax_)
 
     def _draw_numbers(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
         has_position = ~np.isnan(one.positions)
@@ -164,9 +163,8 @@ class EffectDisplay(Display):
                 square: Look = {"color": colour, "marker": "s", "markersize": 4}
                 ax.errorbar(beside, one.mean[-1, k], _halves(one, [-1], k), **square)
         if not has_position.all():
-            look = {"color": GREY, "fontsize": 0.8 * canvas.text_size(ax)}
-            look |= {"va": "top", "ha": "right", "transform": ax.transAxes}
-            ax.text(1, 1, "missing", **look)
+            look = {"color": GREY, "fontsize": "x-small", "ha": "right", "va": "top"}
+            ax.annotate("missing", (1, 1), xycoords="axes fraction", **look)
         inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
         canvas.draw_rug(ax, inside, 0.02, color=GREY, markersize=4)
 

@@ -16,7 +16,6 @@ from bochner.scores.measures import Z
 
 MOST_BARS = 20
 BAR_HEIGHT, SIDES, FEWEST = 0.28, 1.1, 5  # inches; bars
-LINE = 30  # characters of a name
 
 
 def largest(sizes: NDArray, max_columns: int) -> Indices:
@@ -29,8 +28,7 @@ def largest(sizes: NDArray, max_columns: int) -> Indices:
 def name_rows(ax: Any, names: Sequence[str]) -> Indices:
     """Write names along the vertical axis, the first on top; their places."""
     places = np.arange(len(names))
-    lines = [canvas.wrapped(name, LINE) for name in canvas.shortened_all(names)]
-    ax.set_yticks(places, lines)
+    ax.set_yticks(places, canvas.shortened_all(names))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(places) - 0.4, -0.6)
     return places
@@ -159,4 +157,4 @@ class ImportanceDisplay(Display):
         if len(self.names) < (self.n_columns or 0):
             title += f": {len(self.names)} of {self.n_columns:,} columns"
         label = f"Growth of the {self.loss}, share of the total"
-        canvas.label_axes(ax, label, "", title)
+        ax.set(xlabel=label, title=title)

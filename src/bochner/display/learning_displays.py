@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
+from sklearn.metrics import root_mean_squared_error
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
@@ -20,7 +21,6 @@ from bochner.display.canvas import BLUE, DOTTED, GREY, LOOKS, VERMILION
 from bochner.display.row_access import target_of
 
 PANEL, ROW = 1.9, 2.8  # inches
-MOST_TICKS = 4
 
 
 class LearningDisplay(Display):
@@ -157,9 +157,7 @@ class LearningDisplay(Display):
                 machine.fit(training_rows, targets[order[:part]])
                 seconds[i, j] = time.perf_counter() - start
                 errors[i, j] = _error(machine, *test)
-        error = "RMSE over standard deviation"
-        if is_classifier(model):
-            error = "Share of test rows wrong"
+        error = "Error rate" if is_classifier(model) else "RMSE / deviation"
         unit = "grids" if getattr(model, "features", None) == "binning" else "features"
         return cls(rows, errors[:S], sizes, errors[S:], seconds[S:], error, unit)
 
@@ -180,7 +178,7 @@ class LearningDisplay(Display):
         n = len(self._curves)
         if not n:
             raise ValueError("There is nothing to draw: give rows or sizes.")
-        return [Block(ROW, [1] * n, PANEL)]
+        return [Block(ROW, n, PANEL)]
 
     def _draw(self, kwargs: Look) -> None:
         self.lines_ = []
@@ -192,26 +190,23 @@ class LearningDisplay(Display):
             self.bands_.append(canvas.draw_band(ax, x, ends, colour))
             look = {"color": colour, **DOTTED, **kwargs}
             self.lines_ += ax.plot(x, values.mean(axis=1), **look)
-            canvas.size_ticks(ax.xaxis, x, MOST_TICKS)
-            canvas.label_axes(ax, across, up, ylim=(0, None))
-        canvas.label_axes(self.ax_, title=canvas.of_draws(self._curves[0][1]))
+            ax.set(xlabel=across, ylabel=up, ylim=(0, None))
+        self.ax_.set_title(canvas.of_draws(self._curves[0][1]))
 
 
 def _error(model: Any, X: Any, y: ArrayLike) -> float:
-    predicted = model.predict(X)
     if is_classifier(model):
-        return float(np.mean(predicted != np.asarray(y)))
+        return 1 - model.score(X, y)
     truth = target_of(y)
-    squares = (target_of(predicted) - truth) ** 2
-    return float(np.sqrt(squares.mean()) / (truth.std() or 1.0))
+    error = root_mean_squared_error(truth, target_of(model.predict(X)))
+    return float(error / (truth.std() or 1.0))
 
 
 # Inches: of what is above and below the candidates, of each, and of both panels
 MARGINS, CANDIDATE_HEIGHT, SIZES_HEIGHT, WIDE_ENOUGH = 1.4, 0.6, 3.2, 5.0
-NAME_WIDTH = 22  # characters of a line
 WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
 UNITS = {
-    "squared error": "squared error of standardised targets",
+    "squared error": "standardised squared error",
     "log loss": "log loss [nats]",
 }
 
@@ -320,7 +315,7 @@ class SizeDisplay(Display):
                 "There is nothing to draw: neither sizes nor candidates were tried."
             )
         height = max(candidates, SIZES_HEIGHT if self.sizes else 0.0)
-        return [Block(height, [1] * n, WIDE_ENOUGH)]
+        return [Block(height, n, WIDE_ENOUGH)]
 
     def _draw(self, kwargs: Look) -> None:
         loss = f"Mean {UNITS.get(self.criterion, self.criterion)}"
@@ -333,8 +328,6 @@ class SizeDisplay(Display):
             self._draw_candidates(self.axes_[-1], loss)
 
     def _draw_sizes(self, loss: str, kwargs: Look) -> None:
-        from matplotlib.ticker import MaxNLocator
-
         ax = self.ax_
         curves: dict[str, list[tuple[float, float]]] = {}
         for name, size, value in self.sizes:
@@ -350,9 +343,9 @@ class SizeDisplay(Display):
             look = {"color": colour, "markersize": 14, "markeredgecolor": "white"}
             self.minima_ += ax.plot(*best.T, "*", **look)
         ax.set_yscale(_loss_scale([value for _, _, value in self.sizes]))
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
         title = "Scales tried, the best starred"
-        canvas.label_axes(ax, "Scale of the metric (log2)", loss, title)
+        ax.set(xlabel="Scale of the metric (log2)", ylabel=loss, title=title)
         canvas.add_legend(ax, self.lines_)
 
     def _draw_candidates(self, ax: Any, loss: str) -> None:
@@ -366,8 +359,9 @@ class SizeDisplay(Display):
             self.errorbars_.append(
                 ax.errorbar(one.loss, i, xerr=one.standard_error, **look)
             )
-            name = canvas.wrapped(one.name, NAME_WIDTH)
             time = f"{one.seconds:.1f} s" if one.seconds >= 0.05 else "< 0.1 s"
+            # Parts of a name stand below each other
+            name = one.name.replace(", ", ",\n")
             labels.append(f"{name}\nsize {one.size:,}, {time}")
         ax.set_yticks(np.arange(len(ranked)), labels)
         for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
@@ -379,7 +373,7 @@ class SizeDisplay(Display):
         if self.rows_held_out:
             title += f" on {self.rows_held_out:,} validation rows"
         ends = (len(ranked) - 0.5, -0.5)
-        canvas.label_axes(ax, f"{loss} ± s.e.", "", title, ylim=ends)
+        ax.set(xlabel=f"{loss} ± s.e.", title=title, ylim=ends)
 
 
 def _loss_scale(losses: Iterable[float]) -> str:

@@ -8,24 +8,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import gaussian_filter1d
+from numpy.typing import NDArray
+from sklearn.preprocessing import scale
 
 from bochner.arrays import Floats
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values
-from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
+from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
 from bochner.display.map_view import View, estimated_gram, view
-from bochner.display.row_access import sample
+from bochner.display.row_access import principal_axes, sample
 from bochner.features.fourier import FourierFeatures
-from bochner.features.sampling import draw_frequencies
-from bochner.kernels import Kernel
-from bochner.kernels.spectral_measures import Drawn
-from bochner.theory.pair_kernels import bias_and_variance, dense
+from bochner.theory.pair_kernels import dense
 
 # Distances shown, in units of that at which the kernel is half of what it is at 0
 HALVES = 5.0
-KNOWN = "k ± 2 sd, known for independent draws"
+POINTS = 200  # of a line
 UNKNOWN_COLUMNS = "How many columns there are is not known: fit the map, or give X."
 
 
@@ -34,14 +31,8 @@ class KernelDisplay(Display):
     band of its deviations.
 
     By Bochner's theorem the estimate is unbiased (Rahimi and Recht, 2007, section 3);
-    the band shows how far single draws stray. It is the mean ± 2 standard deviations of
-    independent draws or, for m independent pairs of cosine and sine of a kernel k with
-    k(0) = 1, the kernel ± 2 known ones:
-
-        Var z(x)'z(x + t e) = ((1 + k(2t)) / 2 - k(t)^2) / m,
-
-    as the mean of cos(a)^2 is (1 + E cos(2a)) / 2. `from_estimator` computes, and
-    `plot` draws.
+    the band shows how far single draws stray: it is their mean ± 2 standard deviations.
+    `from_estimator` computes, and `plot` draws.
 
     Keywords of `plot` are those of the line of the estimate, as `Axes.plot` takes them.
 
@@ -50,8 +41,8 @@ class KernelDisplay(Display):
     distances, kernel, estimate : arrays of shape (T,)
     centre, deviation : arrays of shape (T,)
         The band is centre ± 2 deviation.
-    band : str
-        What it is.
+    n_draws : int
+        Independent draws that the band is of.
     size : str
         That of the map, in words.
     along : str
@@ -88,7 +79,7 @@ class KernelDisplay(Display):
     estimate: Array
     centre: Array
     deviation: Array
-    band: str = "band"
+    n_draws: int = 20
     size: str = ""
     along: str = ""
 
@@ -98,9 +89,8 @@ class KernelDisplay(Display):
         features: Any,
         X: Any = None,
         *,
-        direction: int | ArrayLike = 0,
+        direction: int = 0,
         max_distance: float | None = None,
-        n_points: int = 200,
         n_draws: int = 20,
         random_state: int = 0,
     ) -> Self:
@@ -115,15 +105,12 @@ class KernelDisplay(Display):
         X : rows of shape (n, d), optional
             The line starts at the first one; at 0 without. Needed where the map is not
             fitted.
-        direction : int or array of shape (d,), default=0
-            Column along which the rows differ, or a vector, which is made one of length
-            1.
+        direction : int, default=0
+            Column along which the rows differ.
         max_distance : float, optional
             Otherwise 5 times the distance at which the kernel is halved.
-        n_points : int, default=200
         n_draws : int, default=20
-            Independent draws for the band, at least 2; or 0 for the known deviations,
-            for sampling="iid" and one term.
+            Independent draws for the band, at least 2.
         random_state : int, default=0
 
         Returns
@@ -135,57 +122,51 @@ class KernelDisplay(Display):
         ------
         ValueError
             For a map whose number of columns is not known, a direction that is none,
-            and `n_draws` that do not fit.
+            and fewer than 2 draws.
         """
+        if max_distance is not None and not 0 < max_distance < np.inf:
+            raise ValueError(
+                f"max_distance must be positive and finite, got {max_distance}."
+            )
+        if n_draws < 2:
+            raise ValueError(f"n_draws must be at least 2, got {n_draws}.")
         seen = view(features)
         # The rows that are known, or a row of zeros
         if X is not None:
             start = seen.rows(X)
         elif seen.fitted:
             start = np.zeros((1, seen.features.n_features_in_))
-        elif np.ndim(direction):
-            start = np.zeros((1, np.size(direction)))
         else:
             raise ValueError(UNKNOWN_COLUMNS)
         names = seen.names(X, start.shape[1])
-        e, along = _unit(direction, names)
-        if max_distance is not None and not 0 < max_distance < np.inf:
-            raise ValueError(
-                f"max_distance must be positive and finite, got {max_distance}."
-            )
-        if n_points < 2:
-            raise ValueError(f"n_points must be at least 2, got {n_points}.")
-        t = np.linspace(0, max_distance or _reach(seen, start[:1], e), n_points)
+        _check_column("direction", direction, len(names))
+        e = np.eye(len(names))[direction]
+        t = np.linspace(0, max_distance or _reach(seen, start[:1], e), POINTS)
         line = start[:1] + t[:, np.newaxis] * e
-        kernel = seen.exact(line[:1], line)[0]
         # Bins are learned on the points of the line
-        rows = line if seen.unit == "grids" else start
-        fitted_map = (
-            seen.same_draw(line, random_state)
-            if seen.unit == "grids"
-            else seen.fitted_map(start, random_state)
+        is_binned = seen.unit == "grids"
+        rows = line if is_binned else start
+        fit = seen.same_draw if is_binned else seen.fitted_map
+        estimate = _estimates_from_first(fit(rows, random_state), line)
+        seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws)
+        maps = (seen.new_draw(rows, seed) for seed in seeds.tolist())
+        draws = [_estimates_from_first(drawn, line) for drawn in maps]
+        return cls(
+            t,
+            seen.exact(line[:1], line)[0],
+            estimate,
+            np.mean(draws, axis=0),
+            np.std(draws, axis=0, ddof=1),
+            n_draws,
+            f"{getattr(seen.features, seen.size_name):,} {seen.unit}",
+            names[direction],
         )
-        estimate = estimates_from_first(fitted_map, line)
-        if n_draws == 0:
-            centre = kernel
-            deviation = _exact_deviation(fitted_map, line)
-            band = KNOWN
-        elif n_draws < 2:
-            raise ValueError(f"n_draws must be 0 or at least 2, got {n_draws}.")
-        else:
-            seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws)
-            maps = (seen.new_draw(rows, seed) for seed in seeds.tolist())
-            draws = [estimates_from_first(drawn, line) for drawn in maps]
-            centre = np.mean(draws, axis=0)
-            deviation = np.std(draws, axis=0, ddof=1)
-            band = f"mean ± 2 sd of {n_draws} draws"
-        size = f"{getattr(seen.features, seen.size_name):,} {seen.unit}"
-        return cls(t, kernel, estimate, centre, deviation, band, size, along)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
         ends = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
-        self.band_ = canvas.draw_band(ax, self.distances, ends, GREY, label=self.band)
+        band = f"mean ± 2 sd of {self.n_draws} draws"
+        self.band_ = canvas.draw_band(ax, self.distances, ends, GREY, label=band)
         (self.kernel_line_,) = ax.plot(
             self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact"
         )
@@ -193,33 +174,20 @@ class KernelDisplay(Display):
         look = {"color": VERMILION, "linewidth": 1.2, "label": label, **kwargs}
         (self.estimate_line_,) = ax.plot(self.distances, self.estimate, **look)
         along = f" along {canvas.shortened(self.along)}" if self.along else ""
-        canvas.label_axes(ax, f"Distance t{along}", "Kernel", xmargin=0)
+        ax.set(xlabel=f"Distance t{along}", ylabel="Kernel", xmargin=0)
         canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
 
 
-def estimates_from_first(features: Any, line: NDArray) -> Floats:
+def _estimates_from_first(features: Any, line: NDArray) -> Floats:
     """z(x)'z(y) of the first row x and every row y."""
     Z = features.transform(line)
     return dense(Z @ Z[:1].T).ravel()
 
 
-def _unit(direction: int | ArrayLike, names: list[str]) -> tuple[NDArray, str]:
-    d = len(names)
-    if not np.ndim(direction):
-        if not isinstance(direction, int | np.integer) or not 0 <= direction < d:
-            raise ValueError(
-                f"direction must be a column from 0 to {d - 1} or a vector of {d}, "
-                f"got {direction!r}."
-            )
-        return np.eye(d)[direction], names[direction]
-    e = np.asarray(direction, np.float64)
-    length = np.linalg.norm(e)
-    if e.shape != (d,) or not 0 < length < np.inf:
-        raise ValueError(
-            f"direction must be a vector of {d} finite numbers, not all 0, got "
-            f"{direction!r}."
-        )
-    return e / length, "the direction"
+def _check_column(name: str, column: Any, d: int) -> None:
+    """ValueError where a number is not that of one of d columns."""
+    if not isinstance(column, int | np.integer) or not 0 <= column < d:
+        raise ValueError(f"{name} must be a column from 0 to {d - 1}, got {column!r}.")
 
 
 def _reach(seen: View, start: NDArray, e: NDArray) -> float:
@@ -228,23 +196,6 @@ def _reach(seen: View, start: NDArray, e: NDArray) -> float:
     kernel = seen.exact(start, start + t[:, np.newaxis] * e)[0]
     below = kernel <= seen.features.kernel.variance / 2
     return float(HALVES * t[np.argmax(below)]) if below.any() else HALVES
-
-
-def _exact_deviation(features: Any, line: NDArray) -> NDArray:
-    """Standard deviation of the mean of independent cosines."""
-    pairs = (
-        isinstance(features, FourierFeatures)
-        and features.sampling == "iid"
-        and not len(features.offsets_)
-    )
-    if not pairs or len(features.kernel.terms()) > 1:
-        raise ValueError(
-            "Deviations are known for FourierFeatures with sampling='iid', "
-            "paired=True, an even number of features "
-            "and a kernel of one term: otherwise use n_draws of 2 or more."
-        )
-    moments: Any = bias_and_variance(features)
-    return np.sqrt(moments(np.broadcast_to(line[:1], line.shape), line)[1])
 
 
 PICTURE, ROW = 1.75, 2.4  # inches: least width of a picture, and height
@@ -348,7 +299,9 @@ class GramDisplay(Display):
         seen = view(features)
         rows = sample(seen.rows(X), max_rows, random_state)
         if order == "component":
-            rows = rows[np.argsort(_component(rows), kind="stable")]
+            standard = scale(rows)
+            first = standard @ principal_axes(standard, 1)[0]
+            rows = rows[np.argsort(first, kind="stable")]
         maps = (
             seen.new_draw(rows, random_state, **{seen.size_name: int(size)})
             for size in sizes
@@ -357,7 +310,7 @@ class GramDisplay(Display):
         return cls(seen.exact(rows), estimates, sizes, seen.unit)
 
     def _blocks(self) -> list[Block]:
-        return [Block(ROW, [1] * (1 + len(self.estimates)), PICTURE)]
+        return [Block(ROW, 1 + len(self.estimates), PICTURE)]
 
     def _draw(self, kwargs: Look) -> None:
         titles = ["Exact kernel"]
@@ -372,20 +325,10 @@ class GramDisplay(Display):
         self.images_ = []
         for ax, matrix, title in zip(self.axes_, matrices, titles, strict=True):
             self.images_.append(ax.imshow(matrix, **look | kwargs))
-            canvas.label_axes(ax, title=title, xticks=[], yticks=[])
+            ax.set(title=title, xticks=[], yticks=[])
         n = len(self.exact)
         self.ax_.set_ylabel(f"{n:,} row{'s' * (n > 1)}")
         self.colorbar_ = canvas.add_colour_bar(self.images_[0], self.axes_, "k(x, y)")
-
-
-def _component(X: NDArray) -> NDArray:
-    """First principal component of the rows, in units of standard deviations; of a
-    sign that is always the same.
-    """
-    deviation = X.std(axis=0)
-    U = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
-    axis = np.linalg.eigh(U.T @ U)[1][:, -1]
-    return U @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
 
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -460,7 +403,7 @@ class ErrorDisplay(Display):
         sizes: Sequence[int] = SIZES,
         *,
         n_draws: int = 10,
-        bound: ArrayLike | Callable[[int], float] | None = None,
+        bound: Callable[[int], float] | None = None,
         max_rows: int = 200,
         random_state: int = 0,
     ) -> Self:
@@ -474,7 +417,7 @@ class ErrorDisplay(Display):
         sizes : sequence of int, default=(16, 32, ..., 4096)
             Features of the clones; of binning features their grids.
         n_draws : int, default=10
-        bound : array of shape (len(sizes),), or callable D -> float, optional
+        bound : callable D -> float, optional
             Of the error, to be drawn too; `bochner.theory.guaranteed_error` gives those
             of the claims.
         max_rows : int, default=200
@@ -489,8 +432,7 @@ class ErrorDisplay(Display):
         Raises
         ------
         ValueError
-            For fewer than two different rows, no sizes or draws, and a bound of another
-            length.
+            For fewer than two different rows, and no sizes or draws.
         """
         if n_draws < 1 or not len(sizes):
             raise ValueError(
@@ -504,13 +446,6 @@ class ErrorDisplay(Display):
                 "X has one distinct row only, and errors are those of pairs: give "
                 "two or more."
             )
-        if callable(bound):
-            bound = [bound(size) for size in sizes]
-        if bound is not None and np.shape(bound) != (len(sizes),):
-            raise ValueError(
-                f"bound must be {len(sizes)} numbers, one for each size, got shape "
-                f"{np.shape(bound)}."
-            )
         pairs = np.triu_indices(len(rows), 1)
         exact = seen.exact(rows)[pairs]
         rng = np.random.default_rng(random_state)
@@ -521,13 +456,12 @@ class ErrorDisplay(Display):
                 wrong = np.abs(estimated_gram(drawn, rows)[pairs] - exact)
                 errors[:, i, r] = wrong.mean(), wrong.max()
         unit = "grids P" if seen.unit == "grids" else "features D"
-        mean, largest = errors
-        return cls(sizes, mean, largest, bound, unit)
+        bounds = None if bound is None else [bound(size) for size in sizes]
+        return cls(sizes, errors[0], errors[1], bounds, unit)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
+        ax.set(xscale="log", yscale="log")
         self.bands_ = []
         self.fits_ = []
         lines = []
@@ -553,35 +487,28 @@ class ErrorDisplay(Display):
                 self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound"
             )
             keys.insert(0, self.bound_line_)
-        canvas.size_ticks(ax.xaxis, np.unique(self.sizes), 6)
-        title = canvas.of_draws(self.mean_errors)
         across = f"Number of {self.unit}"
-        canvas.label_axes(ax, across, "Error of z(x)'z(y)", title)
+        title = canvas.of_draws(self.mean_errors)
+        ax.set(xlabel=across, ylabel="Error of z(x)'z(y)", title=title)
         canvas.add_legend(ax, keys)
 
 
-# Coordinates drawn for a density, and frequencies at a time, a power of two
-NUMBERS, CHUNK = 2e7, 1 << 14
-# Dimensions, up to which they fill the space more evenly than by chance
-MOST_SOBOL = 2000
-# Cells of the axis; of the filter's deviation; beyond either end
-CELLS, SMOOTHING, SPARE = 800, 3.0, 20
-# Share left out at either end; interquartile ranges from the median to an end at most
-TAIL, REACH = 0.001, 8.0
-ATOM = 2e-4  # share of equal frequencies from which they are no matter of chance
+CELLS = 400  # of the axis of a density, which is smoothed by one of them
+# Median sizes of the frequencies from 0 to an end of the axis at most; their largest
+# size to an end of it
+REACH, SPARE = 18.0, 1.2
+SAMPLING, TAPER = 4.0, 6.0  # steps of the transform in those of the axis; its end
 MOST_BARS, MOST_RUGS = 60, 2000
 
 
 class SpectrumDisplay(Display):
-    """The spectral density of a kernel in one coordinate, or of the frequencies'
-    length, and the frequencies drawn.
+    """The spectral density of a kernel in one coordinate, and the frequencies drawn.
 
-    By Bochner's theorem the kernel is the characteristic function of this distribution.
-    The density is the smoothed histogram of a large sample of it. For distributions
-    with heavy tails the axis shows the middle, and a note the share beyond it.
-    Frequencies with a positive probability, as of periodic kernels, have bars of their
-    own, of probability over the width of a cell of the histogram. `from_estimator`
-    computes, and `plot` draws.
+    By Bochner's theorem the density is the Fourier transform of the kernel over the
+    distance in this coordinate. It is smoothed by 1/400 of the axis, so that
+    frequencies with a positive probability, as of periodic kernels, are narrow peaks.
+    For distributions with heavy tails the axis shows the middle, and the title the
+    share beyond it. `from_estimator` computes, and `plot` draws.
 
     Keywords of `plot` are those of the histogram of the drawn frequencies, as
     `Axes.bar` takes them.
@@ -592,8 +519,6 @@ class SpectrumDisplay(Display):
     drawn : array of shape (m,)
     weights : array of shape (m,), optional
         Of the drawn ones.
-    atoms, atom_shares : arrays of shape (A,), optional
-        Frequencies of positive probability, and that.
     label : str
         Of the axis.
 
@@ -602,7 +527,6 @@ class SpectrumDisplay(Display):
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
     density_line_ : Line2D
-    atom_lines_ : LineCollection or None
     histogram_ : BarContainer
     rug_ : Line2D
 
@@ -629,26 +553,13 @@ class SpectrumDisplay(Display):
     density: Array
     drawn: Array
     weights: Array = None
-    atoms: Array = ()
-    atom_shares: Array = ()
     label: str = "Frequency"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weights is None:
-            self.weights = np.full(len(self.drawn), 1 / len(self.drawn))
 
     @classmethod
     def from_estimator(
-        cls,
-        features: Any,
-        X: Any = None,
-        *,
-        coordinate: int | str = 0,
-        size: int = 300_000,
-        random_state: int = 0,
+        cls, features: Any, X: Any = None, *, coordinate: int = 0, random_state: int = 0
     ) -> Self:
-        """Draw a sample of the distribution, and collect the frequencies of the map.
+        """Transform the kernel, and collect the frequencies of the map.
 
         Parameters
         ----------
@@ -657,11 +568,8 @@ class SpectrumDisplay(Display):
             frequencies is taken.
         X : rows of shape (n, d), optional
             Needed where the map is not fitted.
-        coordinate : int or "length", default=0
-            Column, or "length" for that of the whole frequencies, of kernels of the
-            Euclidean distance.
-        size : int, default=300_000
-            Of the sample; fewer where there are more than 60 columns.
+        coordinate : int, default=0
+            Number of the column.
         random_state : int, default=0
 
         Returns
@@ -681,92 +589,46 @@ class SpectrumDisplay(Display):
         rows = np.empty((0, 0)) if X is None else seen.rows(X)
         fitted_map = seen.fitted_map(rows, random_state)
         d = fitted_map.n_features_in_
-        label = "Length of the frequency  [rad per unit]"
-        if coordinate != "length":
-            if not isinstance(coordinate, int | np.integer) or not 0 <= coordinate < d:
-                raise ValueError(
-                    f"coordinate must be a column from 0 to {d - 1} or 'length', got "
-                    f"{coordinate!r}."
-                )
-            name = canvas.shortened(seen.names(X, d)[coordinate])
-            label = f"Frequency in {name}  [rad per unit]"
-        law = _sample(fitted_map.kernel, d, coordinate, size, random_state)
-        drawn = _part(fitted_map.frequencies_, coordinate)
+        _check_column("coordinate", coordinate, d)
+        name = canvas.shortened(seen.names(X, d)[coordinate])
+        drawn = fitted_map.frequencies_[coordinate]
         # Waves come in pairs of cosine and sine, but for those with an offset
         paired = len(drawn) - len(fitted_map.offsets_)
         weights = fitted_map.amplitudes_**2
         weights[paired:] /= 2
-        # Values that come again and again, and their shares
-        values, counts = np.unique(law, return_counts=True)
-        often = counts > ATOM * len(law)
-        atoms, shares = values[often], counts[often] / len(law)
-        # Ends of the axis, near the middle of the distribution where its tails are
-        # heavy
-        low, a, middle, b, high = np.quantile(law, [TAIL, 0.25, 0.5, 0.75, 1 - TAIL])
-        reach = REACH * ((b - a) or (high - low) or abs(middle) or 1.0)
-        end = min(high, middle + reach) + (high == low)
-        start = 0.0 if coordinate == "length" else max(low, middle - reach)
-        # The filtered histogram, mirrored at an end at 0
-        width = (end - start) / CELLS
-        before = 0 if start == 0 else SPARE
-        edges = start + width * np.arange(-before, CELLS + SPARE + 1)
-        counts = np.histogram(law[~np.isin(law, atoms)], edges)[0]
-        smooth = gaussian_filter1d(counts / (len(law) * width), SMOOTHING)
-        density = smooth[before : before + CELLS]
-        grid = start + width * (np.arange(CELLS) + 0.5)
-        return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
+        # The axis
+        largest = SPARE * np.abs(drawn).max()
+        usual = REACH * np.median(np.abs(drawn))
+        end = min(largest, usual or largest) or 1.0
+        grid, cell = np.linspace(-end, end, CELLS, retstep=True)
+        # The density is the transform of the kernel, which a taper smooths by a cell
+        step = np.pi / (SAMPLING * end)
+        t = np.arange(0.0, TAPER / cell, step)
+        line = t[:, np.newaxis] * np.eye(d)[coordinate]
+        kernel = seen.exact(line[:1], line)[0]
+        kernel *= np.exp(-0.5 * (cell * t) ** 2) / kernel[0]
+        kernel[0] /= 2  # it is even, and the others stand for both sides
+        density = step / np.pi * np.cos(np.outer(grid, t)) @ kernel
+        label = f"Frequency in {name}  [rad per unit]"
+        return cls(grid, density, drawn, weights / weights.sum(), label)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
-        cell = self.grid[1] - self.grid[0]
-        ends = low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
+        ends = low, high = self.grid[0], self.grid[-1]
         n = len(self.drawn)
+        weights = np.full(n, 1 / n) if self.weights is None else self.weights
         bars = int(np.clip(2 * np.sqrt(n), 5, MOST_BARS))
         edges = np.linspace(low, high, bars + 1)
-        width = edges[1] - edges[0]
         look: Look = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
         look |= {"label": f"{n:,} drawn", **kwargs}
-        weights = self.weights / width
-        self.histogram_ = ax.hist(self.drawn, edges.tolist(), weights=weights, **look)[
-            2
-        ]
-        self.rug_ = canvas.draw_rug(
-            ax, self.drawn[:MOST_RUGS], 0.015, color=BLUE, alpha=0.5
-        )
-        (self.density_line_,) = ax.plot(
-            self.grid, self.density, color=VERMILION, linewidth=1.8, label="density"
-        )
-        self.atom_lines_ = None
-        if len(self.atoms):
-            look = {"linewidth": 2, "color": ORANGE}
-            look["label"] = "probability / width of a bar"
-            self.atom_lines_ = ax.vlines(
-                self.atoms, 0, self.atom_shares / width, **look
-            )
-        outside = self.weights[(self.drawn < low) | (self.drawn > high)].sum()
-        beyond = f"; {100 * outside:.2g} % of those drawn are beyond" if outside else ""
-        across = self.label + beyond
-        canvas.label_axes(ax, across, "Density", xlim=ends, ylim=(0, None))
+        heights = weights / (edges[1] - edges[0])
+        _, _, self.histogram_ = ax.hist(self.drawn, edges, weights=heights, **look)
+        look = {"color": BLUE, "alpha": 0.5}
+        self.rug_ = canvas.draw_rug(ax, self.drawn[:MOST_RUGS], 0.015, **look)
+        look = {"color": VERMILION, "linewidth": 1.8, "label": "density"}
+        (self.density_line_,) = ax.plot(self.grid, self.density, **look)
+        outside = weights[(self.drawn < low) | (self.drawn > high)].sum()
+        title = f"{100 * outside:.2g} % of those drawn are beyond" if outside else ""
+        ax.set(xlabel=self.label, ylabel="Density", title=title)
+        ax.set(xlim=ends, ylim=(0, None))
         canvas.add_legend(ax)
-
-
-def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
-    if coordinate == "length":
-        return np.linalg.norm(frequencies, axis=0)
-    return frequencies[int(coordinate)]
-
-
-def _sample(
-    kernel: Kernel, d: int, coordinate: int | str, size: int, random_state: int
-) -> NDArray:
-    """Frequencies of the kernel's distribution, as even as they can be drawn."""
-    size = int(min(size, max(NUMBERS / d, 1000)))
-    terms = kernel.terms()
-    measures = [leaf.spectral_measure() for _, factors in terms for leaf in factors]
-    sampling = "qmc"
-    if d * len(measures) > MOST_SOBOL or any(isinstance(m, Drawn) for m in measures):
-        sampling = "iid"
-    rng = np.random.default_rng(random_state)
-    counts = [max(min(CHUNK, size - a), len(terms)) for a in range(0, size, CHUNK)]
-    draws = (draw_frequencies(kernel, count, d, sampling, rng) for count in counts)
-    return np.concatenate([_part(draw.frequencies, coordinate) for draw in draws])

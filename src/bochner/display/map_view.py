@@ -21,7 +21,7 @@ from bochner.display.base import fitted_attribute
 from bochner.display.row_access import coordinate_names
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
-from bochner.features.leaves import LeafMap, estimated_kernel, leaves
+from bochner.features.leaves import LeafMap, estimated_kernel, leaves, size_name
 from bochner.theory.pair_kernels import dense
 
 BLOCK = 4096  # columns of sparse features that are dense at a time
@@ -54,14 +54,12 @@ class View:
     @property
     def size_name(self) -> str:
         """Parameter that is the size of the map."""
-        if isinstance(self.features, BinningFeatures):
-            return "n_grids"
-        return "n_components"
+        return str(size_name(self.features))
 
     @property
     def unit(self) -> str:
         """What the size counts."""
-        return "grids" if isinstance(self.features, BinningFeatures) else "features"
+        return "grids" if self.size_name == "n_grids" else "features"
 
     @property
     def fitted(self) -> bool:

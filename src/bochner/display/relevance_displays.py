@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bochner.data.columns import PARTS, column_names
 from bochner.data.encodings import NumberColumns, TimeColumn
@@ -20,8 +20,8 @@ from bochner.features.metric import Metric
 from bochner.markup import percent
 
 # Inches
-WARP_HEIGHT, WARP_WIDTH, CELL, SIDES, CHARACTER = 1.5, 1.75, 0.3, (1.8, 3.0), 0.06
-MOST_BARS, MOST_NAMED, FEW_KNOTS, MAP_NAME_WIDTH = 20, 32, 20, 22
+WARP_HEIGHT, WARP_WIDTH = 1.5, 1.75
+MOST_BARS, MOST_NAMED, FEW_KNOTS, NARROW_NAME = 20, 32, 20, 22
 
 
 class Warp(NamedTuple):
@@ -46,8 +46,8 @@ class Warp(NamedTuple):
     """
 
     name: str
-    x: ArrayLike
-    w: ArrayLike
+    x: Any
+    w: Any
     unit: str = ""
 
 
@@ -294,13 +294,11 @@ class MetricDisplay(Display):
     def _blocks(self) -> list[Block]:
         blocks = []
         if self._has_bars:
-            blocks.append(bar_block(self._bars()))
+            blocks.append(bar_block(self.relevance[:MOST_BARS]))
         if self.warps:
-            blocks.append(Block(WARP_HEIGHT, [1] * len(self.warps), WARP_WIDTH))
+            blocks.append(Block(WARP_HEIGHT, len(self.warps), WARP_WIDTH))
         if self.linear is not None:
-            side = np.clip(CELL * len(self.linear), *SIDES)
-            below = max((len(name) for name in self._map_names()), default=0)
-            blocks.append(Block(1.1 + side + CHARACTER * below))
+            blocks.append(Block())
         return blocks
 
     def _draw(self, kwargs: Look) -> None:
@@ -316,22 +314,13 @@ class MetricDisplay(Display):
         if self.linear is not None:
             self._draw_map(self.axes_[-1])
 
-    def _bars(self) -> NDArray:
-        """Columns that get a bar: all of a few, else the largest of those that are
-        not 0.
-        """
-        order = largest(self.relevance, MOST_BARS)
-        if len(self.relevance) > MOST_BARS and self.relevance.any():
-            return order[self.relevance[order] > 0]
-        return order
-
     def _draw_relevance(self, ax: Any) -> Any:
-        shown = self._bars()
+        shown = largest(self.relevance, MOST_BARS)
         d = len(self.feature_names)
         lengths = self.relevance[shown]
         bars = draw_bars(ax, [self.feature_names[j] for j in shown], lengths)
-        look: Look = {"color": GREY, "fontsize": 0.9 * canvas.text_size(ax)}
-        ax.bar_label(bars, list(map(percent, lengths)), padding=3, **look)
+        labels = list(map(percent, lengths))
+        ax.bar_label(bars, labels, padding=3, color=GREY, fontsize="small")
         canvas.percent_ticks(ax.xaxis)
         title = "Relevance"
         if not lengths.any():
@@ -339,32 +328,30 @@ class MetricDisplay(Display):
         elif len(shown) < d:
             title += f": the {len(shown)} largest of {d:,} columns"
         ends = (0, 1.18 * (lengths.max(initial=0.0) or 1.0))
-        canvas.label_axes(ax, "Share of the mean distance", "", title, xlim=ends)
+        ax.set(xlabel="Share of the mean distance", title=title, xlim=ends)
         return bars
 
     def _draw_warps(self, axes: Any, sharey: bool, kwargs: Look) -> None:
-        levels = [np.asarray(warp.w) for warp in self.warps]
-        for ax, warp, shown in zip(axes, self.warps, levels, strict=True):
-            marker = "." if len(shown) <= FEW_KNOTS else ""
+        largest_level = max(np.max(warp.w) for warp in self.warps)
+        for ax, warp in zip(axes, self.warps, strict=True):
+            marker = "." if len(warp.x) <= FEW_KNOTS else ""
             look = {"color": BLUE, "marker": marker, **kwargs}
-            self.lines_ += ax.plot(warp.x, shown, **look)
-            first = canvas.in_first_column(ax, axes[0])
-            label = "Distance" if first else ""
-            ends = canvas.box_around(np.concatenate(levels) if sharey else shown, 0.06)
-            canvas.label_axes(ax, canvas.shortened(warp.name), label, ylim=ends)
+            self.lines_ += ax.plot(warp.x, warp.w, **look)
+            ax.set_xlabel(canvas.shortened(warp.name, NARROW_NAME))
             canvas.mark_units(ax.xaxis, warp.unit)
-            ax.tick_params(labelleft=first or not sharey)
-        n = len(levels)
+            if sharey:
+                ax.set_ylim(0, 1.06 * largest_level)
+        n = len(self.warps)
         whole = self.n_warped or 0
         title = f"Warps: {n} of {whole:,}" if whole > n else "Warps"
-        canvas.label_axes(axes[0], title=title)
+        axes[0].set(ylabel="Distance", title=title)
 
     def _map_names(self) -> list[str]:
         """Names below the map, where they fit."""
         names = self.mixed_names or []
         if self.linear is None or len(names) > MOST_NAMED:
             return []
-        return canvas.shortened_all(names, MAP_NAME_WIDTH)
+        return canvas.shortened_all(names, NARROW_NAME)
 
     def _draw_map(self, ax: Any) -> None:
         limit = float(np.abs(self.linear).max()) or 1.0
@@ -376,4 +363,4 @@ class MetricDisplay(Display):
         if names := self._map_names():
             ax.set_xticks(np.arange(len(names)), names, rotation=90)
         across = "" if names else "Before the map"
-        canvas.label_axes(ax, across, "After the map", "Linear map")
+        ax.set(xlabel=across, ylabel="After the map", title="Linear map")

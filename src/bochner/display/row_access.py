@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
 import narwhals as nw
@@ -42,11 +41,22 @@ def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
     ]
 
 
-def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
-    """Name and values of a column: float64 with NaN where there are none, or text with
-    "" there.
+def principal_axes(X: NDArray, n: int) -> Floats:
+    """Directions of the `n` largest variances of rows, shape (n, d), their signs
+    fixed.
+    """
+    apart = X - X.mean(axis=0)
+    axes = np.linalg.eigh(apart.T @ apart)[1][:, ::-1].T[:n]
+    largest = np.abs(axes).argmax(axis=1, keepdims=True)
+    return axes * np.sign(np.take_along_axis(axes, largest, axis=1))
 
-    Of dates and times the values are days since 1970, or seconds.
+
+def column_of(X: Any, column: int | str) -> tuple[str, NDArray, str]:
+    """Name, values and unit of a column: float64 with NaN where there are none, or text
+    with "" there.
+
+    Of dates the values are "days" since 1970, and of durations "seconds"; other columns
+    have no unit, "".
 
     Parameters
     ----------
@@ -60,72 +70,24 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
         Where there is no such column.
     """
     if is_frame(X):
-        name, kind, values = _read(X, column)
-        if PARTS[kind]:
-            return name, values[:, 0]
-        codes, labels = values
-        return name, np.array([*labels, ""], dtype=object)[codes]
+        frame = nw.from_native(X, eager_only=True)
+        j = column_number(column, column_names(frame.columns, len(frame.columns)))
+        name = frame.columns[j]
+        kind, values = read_column(frame[:, j], name)
+        parts = PARTS[kind]
+        if not parts:
+            codes, labels = values
+            return name, np.array([*labels, ""], dtype=object)[codes], ""
+        unit = parts[0] if parts[0] in ("days", "seconds") else ""
+        return name, values[:, 0], unit
     j = column_number(column, column_names(None, n_columns(X)))
     column_values = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
-    return f"x{j}", np.asarray(column_values, np.float64).ravel()
-
-
-def time_unit(X: Any, column: int | str) -> str:
-    """Unit of the numbers that a column of times becomes, "days" since 1970 or
-    "seconds"; "" of other columns.
-    """
-    unit = PARTS[_read(X, column)[1]][:1] if is_frame(X) else ()
-    return unit[0] if unit in (("days",), ("seconds",)) else ""
-
-
-def _read(X: Any, column: int | str) -> tuple[str, str, Any]:
-    """Name, kind and values of a column of a data frame."""
-    frame = nw.from_native(X, eager_only=True)
-    j = column_number(column, column_names(frame.columns, len(frame.columns)))
-    return frame.columns[j], *read_column(frame[:, j], frame.columns[j])
+    return f"x{j}", np.asarray(column_values, np.float64).ravel(), ""
 
 
 def n_columns(X: Any) -> int:
     """Number of columns of rows of any kind."""
     return int(X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1])
-
-
-def rows_along(X: Any, grid: NDArray) -> Any:
-    """Rows of one column that have the values of `grid`.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame of shape (n, 1)
-        Whose kind of column the rows have.
-    grid : array of shape (G,)
-
-    Returns
-    -------
-    array of shape (G, 1), or pyarrow.Table where X is a data frame
-    """
-    if not is_frame(X):
-        return grid[:, np.newaxis]
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    name, kind, _ = _read(X, 0)
-    steps = {"days": 86_400e6, "seconds": 1e6, "day": 86_400e6}.get(PARTS[kind][0])
-    if steps is None:
-        return pa.table({name: grid})
-    types = {
-        "days": pa.timestamp("us"),
-        "seconds": pa.duration("us"),
-        "day": pa.time64("us"),
-    }
-    whole = np.round(grid * steps).astype(np.int64)
-    column_values = pa.array(whole % round(steps) if kind == "time" else whole).cast(
-        types[PARTS[kind][0]]
-    )
-    if zone := kind.partition(" ")[2]:
-        column_values = pc.assume_timezone(
-            column_values, zone, ambiguous="earliest", nonexistent="earliest"
-        )
-    return pa.table({name: column_values})
 
 
 def target_of(y: ArrayLike, target: int = 0) -> Floats:
@@ -151,19 +113,6 @@ def interval_of(model: Any, X: Any, coverage: float, target: int = 0) -> Floats:
         )
     ends = np.asarray(model.predict_interval(X, coverage=coverage), np.float64)
     return _one(ends[:, np.newaxis] if ends.ndim == 2 else ends, target)
-
-
-def deviation_of(model: Any, X: Any, target: int = 0) -> Floats:
-    """Standard deviations of a target, shape (n,); ValueError for a model that has
-    none.
-    """
-    if "return_std" not in signature(model.predict).parameters:
-        raise ValueError(
-            f"{type(model).__name__} has no standard deviations: give a "
-            "KernelMachineRegressor, fitted with "
-            "uncertainty=True, or another model whose predict takes return_std."
-        )
-    return target_of(model.predict(X, return_std=True)[1], target)
 
 
 def _one(values: Floats, target: int) -> Floats:

@@ -5,28 +5,28 @@ intervals, probabilities.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Self
 
+import narwhals as nw
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom, norm, rankdata
+from scipy.stats import quantile_test
 from sklearn.utils import _safe_indexing as take
 
+from bochner.data.table_input import is_frame
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look
 from bochner.display.canvas import BLUE, DOTTED, GREY, VERMILION
 from bochner.display.importance_displays import name_rows
 from bochner.display.row_access import (
     column_of,
-    deviation_of,
     interval_of,
     n_columns,
-    rows_along,
     sample,
     target_of,
-    time_unit,
 )
+from bochner.markup import number
 from bochner.scores import (
     Reliability,
     equal_count_bins,
@@ -38,13 +38,9 @@ from bochner.scores import (
 )
 
 POINTS, MOST_DOTS, MOST_SMOOTHED = 200, 1000, 5000
-BANDWIDTH = 0.03  # of smoothed means: share of the rows
+MOST_BINS, BIN_ROWS = 20, 10  # of rows of similar value; rows of one, about
 # Of the range at either end; share of the rows that may be beyond it
 BEYOND, TAIL = 0.08, 0.005
-KINDS = {
-    "interval": "Prediction intervals",
-    "std": "Normal intervals from the standard deviation",
-}
 
 
 class Band(NamedTuple):
@@ -62,13 +58,14 @@ class Band(NamedTuple):
 
 
 class BandDisplay(Display):
-    """Predicted mean along one column, with the bands of its intervals or deviations,
-    and rows as dots.
+    """Predicted mean along one column, with the bands of its intervals, and rows as
+    dots.
 
-    If there are other columns, line and bands are smoothed means of the predictions and
-    intervals of the rows themselves: a local linear fit over rows of similar rank in
-    the column. For a single column they are the predictions on an even grid, which goes
-    a little beyond the rows. `from_estimator` collects, and `plot` draws.
+    If there are other columns, line and bands are means of the predictions and
+    intervals of the rows themselves, in bins of equal counts by their values in the
+    column. For a single column they are the predictions on an even grid, which goes a
+    little beyond the rows; of times for the rows themselves. `from_estimator` collects,
+    and `plot` draws.
 
     Keywords of `plot` are those of the line of the mean, as `Axes.plot` takes them.
 
@@ -81,8 +78,6 @@ class BandDisplay(Display):
         Column and target of rows.
     names : (str, str)
         Of the column and the target.
-    kind : {"interval", "std"}
-        What the bands are.
     n_others : int
         How many other columns there are.
     unit : {"", "days", "seconds"}
@@ -103,18 +98,13 @@ class BandDisplay(Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn.gaussian_process import GaussianProcessRegressor
-    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from bochner import KernelMachineRegressor
     >>> from bochner.display import BandDisplay
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-3, 3, (40, 1))
-    >>> y = np.sin(2 * X[:, 0]) + 0.2 * rng.standard_normal(40)
-    >>> model = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(
-    ...     X, y
-    ... )
-    >>> display = BandDisplay.from_estimator(
-    ...     model, X, y, kind="std", coverage=(0.5, 0.95)
-    ... ).plot()
+    >>> X = rng.uniform(-3, 3, (60, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.2 * rng.standard_normal(60)
+    >>> model = KernelMachineRegressor(uncertainty=True, random_state=0).fit(X, y)
+    >>> display = BandDisplay.from_estimator(model, X, y, coverage=(0.5, 0.95)).plot()
     >>> len(display.bands_)
     2
     >>> display.figure_.savefig("band.png")
@@ -125,7 +115,6 @@ class BandDisplay(Display):
     bands: Sequence[Band] = ()
     points: Array = None
     names: Sequence[str] = ("x0", "target")
-    kind: str = "interval"
     n_others: int = 0
     unit: str = ""
 
@@ -142,7 +131,6 @@ class BandDisplay(Display):
         *,
         column: int | str = 0,
         coverage: float | Sequence[float] = (0.5, 0.9),
-        kind: str = "interval",
         target: int = 0,
     ) -> Self:
         """Predict along a column.
@@ -150,8 +138,7 @@ class BandDisplay(Display):
         Parameters
         ----------
         model : KernelMachineRegressor
-            Fitted with uncertainty=True; or another model with `predict_interval`, or
-            for kind="std" one whose `predict` takes `return_std`.
+            Fitted with uncertainty=True; or another model with `predict_interval`.
         X : rows of shape (n, d)
             Rows that are predicted, at most 5,000 of them drawn at random; of a single
             column they give the range.
@@ -162,9 +149,6 @@ class BandDisplay(Display):
             Of numbers, by its number, or by its name where columns have names.
         coverage : float or sequence of float, default=(0.5, 0.9)
             One band for each.
-        kind : {"interval", "std"}, default="interval"
-            Bands by `predict_interval`, or as many standard deviations around the mean
-            as a normal distribution has for the coverage.
         target : int, default=0
             Of several targets the one that is drawn.
 
@@ -176,47 +160,46 @@ class BandDisplay(Display):
         Raises
         ------
         ValueError
-            For a model without intervals or deviations, coverages beyond 0 and 1, and
-            columns that there are not, or not of numbers.
+            For a model without intervals, coverages beyond 0 and 1, and columns that
+            there are not, or not of numbers.
         """
         levels = np.atleast_1d(np.asarray(coverage, np.float64)).tolist()
-        if kind not in KINDS or not all(0 < level < 1 for level in levels):
-            raise ValueError(
-                f"kind must be one of {tuple(KINDS)} and coverage within 0 and 1: "
-                f"{kind!r}, {coverage!r}."
-            )
-        name, values = column_of(X, column)
+        if not all(0 < level < 1 for level in levels):
+            raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
+        name, values, unit = column_of(X, column)
         if values.dtype == object or not np.isfinite(values).any():
             raise ValueError(
                 f"Column {name!r} holds no numbers: give one that does as column."
             )
-        if n_columns(X) == 1:
+        n_others = n_columns(X) - 1
+        row_numbers = np.flatnonzero(np.isfinite(values))
+        if n_others:
+            row_numbers = sample(row_numbers, MOST_SMOOTHED, 0)
+            x = values[row_numbers]
+            rows = take(X, row_numbers)
+            bins = equal_count_bins(x, min(len(x) // BIN_ROWS + 1, MOST_BINS))
+        elif is_frame(X) and not nw.from_native(X)[:, 0].dtype.is_numeric():
+            # Of times rows themselves, at even steps of their ranks
+            x, first = np.unique(values[row_numbers], return_index=True)
+            shown = np.unique(np.linspace(0, len(x) - 1, POINTS).astype(int))
+            x = x[shown]
+            rows = take(X, row_numbers[first[shown]])
+            bins = np.arange(len(x))
+        else:
             # Even steps through the range, but for the few values that are far off,
             # and somewhat beyond
-            finite = values[np.isfinite(values)]
-            low, high = np.quantile(finite, [TAIL, 1 - TAIL], method="inverted_cdf")
-            room = BEYOND * (high - low) or 0.5
-            grid = np.linspace(low - room, high + room, POINTS)
-            rows = rows_along(X, grid)
-            means: Any = np.asarray
-        else:
-            row_numbers = sample(np.flatnonzero(np.isfinite(values)), MOST_SMOOTHED, 0)
-            x = values[row_numbers]
-            shares = np.linspace(TAIL, 1 - TAIL, POINTS)
-            grid = np.unique(np.quantile(x, shares, method="inverted_cdf"))
-            rows = take(X, row_numbers)
-            means = partial(np.matmul, _local_weights(x, grid))
-        mean = means(target_of(model.predict(rows), target))
-        if kind == "std":
-            deviation = means(deviation_of(model, rows, target))
+            ends = np.quantile(values[row_numbers], [TAIL, 1 - TAIL])
+            room = BEYOND * np.ptp(ends) or 0.5
+            x = np.linspace(ends[0] - room, ends[1] + room, POINTS)
+            rows = pa.table({name: x}) if is_frame(X) else x[:, np.newaxis]
+            bins = np.arange(POINTS)
+        in_bin = bins == np.arange(bins.max() + 1)[:, np.newaxis]
+        means = in_bin / in_bin.sum(axis=1, keepdims=True)
+        mean = means @ target_of(model.predict(rows), target)
         bands = []
         for level in levels:
-            if kind == "std":
-                step = norm.ppf((1 + level) / 2) * deviation
-                ends = mean - step, mean + step
-            else:
-                ends = means(interval_of(model, rows, level, target)).T
-            bands.append(Band(level, *ends))
+            low, high = (means @ interval_of(model, rows, level, target)).T
+            bands.append(Band(level, low, high))
         points = None
         if y is not None:
             targets = target_of(y, target)
@@ -225,9 +208,8 @@ class BandDisplay(Display):
             points = np.column_stack([values, targets])
             points = sample(points[np.isfinite(points).all(axis=1)], MOST_DOTS, 0)
         label = str(getattr(y, "name", None) or "target")
-        unit = time_unit(X, column)
-        n_others = n_columns(X) - 1
-        return cls(grid, mean, bands, points, (name, label), kind, n_others, unit)
+        names = name, label
+        return cls(means @ x, mean, bands, points, names, n_others, unit)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
@@ -256,32 +238,15 @@ class BandDisplay(Display):
                 label="rows",
                 zorder=0,
             )
-        title = KINDS[self.kind] if self.bands else "Predicted mean"
-        title += "; means of rows of similar value" if self.n_others else ""
+        title = "Prediction intervals" if self.bands else "Predicted mean"
+        title += ", means of similar rows" if self.n_others else ""
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(ax, x, y, title, xlim=self.grid[[0, -1]])
+        ax.set(xlabel=x, ylabel=y, title=title, xlim=self.grid[[0, -1]])
         canvas.mark_units(ax.xaxis, self.unit)
         canvas.add_legend(ax)
 
 
-def _local_weights(x: NDArray, grid: NDArray) -> NDArray[np.float64]:
-    """Weights of rows in local linear fits at values of `grid`, shape (G, n);
-    distances are shares of the rows.
-    """
-    rank = rankdata(x) / len(x)
-    distinct, first = np.unique(x, return_index=True)
-    apart = rank - np.interp(grid, distinct, rank[first])[:, np.newaxis]
-    near = np.exp(-0.5 * (apart / BANDWIDTH) ** 2)
-    sums = [(near * apart**power).sum(axis=1, keepdims=True) for power in range(3)]
-    spread = sums[0] * sums[2] - sums[1] ** 2
-    linear = np.where(
-        spread > 1e-9 * sums[0] ** 2, near * (sums[2] - apart * sums[1]), near
-    )
-    return linear / linear.sum(axis=1, keepdims=True)
-
-
 MOST_GROUPS = 10
-WIDTHS = (1.0, 1.1)  # ratio of the panels
 COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 PREDICTED = "predicted"
 
@@ -317,26 +282,25 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
     given = values.astype(np.float64 if numbers else str)
     has_value = ~np.isnan(given) if numbers else given != ""
     distinct, counts = np.unique(given[has_value], return_counts=True)
-    groups = []
     if numbers and len(distinct) > MOST_GROUPS:
-        of = np.full(len(given), -1)
-        of[has_value] = equal_count_bins(given[has_value], MOST_GROUPS)
-        for k in range(of.max() + 1):
-            low, high = given[of == k].min(), given[of == k].max()
-            name = canvas.short_number(low)
+        bins = np.full(len(given), -1)
+        bins[has_value] = equal_count_bins(given[has_value], MOST_GROUPS)
+        groups = []
+        for k in range(bins.max() + 1):
+            low, high = given[bins == k].min(), given[bins == k].max()
+            name = number(low)
             if low < high:
-                name += f" to {canvas.short_number(high)}"
-            groups.append((name, of == k))
+                name += f" to {number(high)}"
+            groups.append((name, bins == k))
     else:
         # Numbers in their order, of texts the most frequent first
         first = distinct if numbers else distinct[np.argsort(-counts, kind="stable")]
         if len(first) > MOST_GROUPS:
             first = first[: MOST_GROUPS - 1]
-        for value in first:
-            name = str(value)
-            if numbers:
-                name = canvas.short_number(value) if value % 1 else f"{value:.0f}"
-            groups.append((name, given == value))
+        names = [f"{value:g}" if numbers else str(value) for value in first]
+        groups = [
+            (name, given == value) for name, value in zip(names, first, strict=True)
+        ]
         groups.append(("others", has_value & ~np.isin(given, first)))
     groups.append(("missing", ~has_value))
     return [
@@ -459,7 +423,7 @@ class CoverageDisplay(Display):
         if by == PREDICTED:
             name, values = "prediction", target_of(model.predict(X), target)
         else:
-            name, values = column_of(X, by)
+            name, values, _ = column_of(X, by)
         return cls.from_predictions(
             truth, intervals, by=values, by_name=name, coverage=coverage
         )
@@ -505,30 +469,26 @@ class CoverageDisplay(Display):
                 f"intervals must be those of coverages within 0 and 1, {coverage:g} "
                 f"among them: {levels}."
             )
-        inside = {}
-        for level, interval in intervals.items():
-            ends = np.asarray(interval, np.float64)
-            if ends.shape != (len(truth), 2):
-                raise ValueError(
-                    f"intervals must be of shape ({len(truth)}, 2), as y has "
-                    f"{len(truth)} rows, got {ends.shape}."
-                )
-            inside[level] = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         if by is None:
             by = np.asarray(intervals[coverage], np.float64).mean(axis=1)
             by_name = by_name or "middle of the interval"
         values = np.asarray(by)
-        if values.shape != truth.shape:
-            raise ValueError(
-                f"by must hold one value for each of the {len(truth)} rows, got "
-                f"shape {values.shape}."
-            )
+        inside = {}
+        for level in levels:
+            ends = np.asarray(intervals[level], np.float64)
+            if ends.shape != (len(truth), 2) or values.shape != truth.shape:
+                raise ValueError(
+                    f"y has {len(truth)} rows: intervals must be of shape "
+                    f"({len(truth)}, 2), got {ends.shape}, and by must hold one value "
+                    f"for each row, got shape {values.shape}."
+                )
+            inside[level] = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         groups = grouped(values, inside[coverage])
         covered = [inside[level].mean() for level in levels]
         return cls(levels, covered, len(truth), groups, by_name or "group", coverage)
 
     def _blocks(self) -> list[Block]:
-        return [Block(widths=WIDTHS)]
+        return [Block(n=2)]
 
     def _draw(self, kwargs: Look) -> None:
         # Coverages
@@ -539,8 +499,8 @@ class CoverageDisplay(Display):
         look = {"color": BLUE, **DOTTED, **kwargs}
         (self.line_,) = ax.plot(self.coverages, self.covered, **look)
         canvas.percent_ticks(ax.xaxis, ax.yaxis)
-        labels = "Nominal coverage", "Coverage measured", f"{self.n_rows:,} rows"
-        canvas.label_axes(ax, *labels, xlim=(0, 1), ylim=(0, 1))
+        ax.set(xlabel="Nominal coverage", ylabel="Coverage measured")
+        ax.set(title=f"{self.n_rows:,} rows", xlim=(0, 1), ylim=(0, 1))
         # Groups
         ax = group_axes
         covered = np.array([group.covered for group in self.groups])
@@ -559,8 +519,7 @@ class CoverageDisplay(Display):
         ax.grid(axis="y", alpha=0.3)
         low = ends[:, 0].min(initial=self.coverage) - 0.02
         title = f"{100 * self.coverage:g} % intervals, by {canvas.shortened(self.by)}"
-        across = "Coverage measured"
-        canvas.label_axes(ax, across, "", title, xlim=(max(low, 0.0), 1.0))
+        ax.set(xlabel="Coverage measured", title=title, xlim=(max(low, 0.0), 1.0))
 
 
 # Ratio of widths from which axes are logarithmic; of the bars
@@ -751,57 +710,44 @@ class WidthDisplay(Display):
         ax = self.ax_
         x, q, below, above, mean = np.array(self.bins).T
         low, high = np.quantile(self.half_widths, [0.002, 0.998])
-        top = max(high, 1.1 * above.max())
-        bottom = 0.0
         if 0 < WIDE * low < high and mean.min() > 0:
-            bottom = min(low, mean.min()) / 20
             ax.set(xscale="log", yscale="log")
         rows = np.column_stack([self.half_widths, self.errors])
-        half, error = sample(rows, MOST_DOTS, 0).T
-        error = np.clip(error, bottom, top)
+        # The axes end at the line, the bins and the rows but for those far off
+        ax.update_datalim([[low, low], [high, max(high, 1.1 * above.max())]])
+        ax.update_datalim([[low, mean.min()]])
+        ax.autoscale_view()
+        ax.autoscale(False)
         self.points_ = ax.scatter(
-            half, error, s=9, color=GREY, alpha=0.35, linewidths=0
+            *sample(rows, MOST_DOTS, 0).T, s=9, color=GREY, alpha=0.35, linewidths=0
         )
         ends = [low, high]
-        (self.diagonal_,) = ax.plot(
-            ends, ends, "--", color=GREY, linewidth=1.2, label="half the width"
-        )
-        look = {
-            "fmt": "o-",
-            "color": BLUE,
-            "markersize": 5.5,
-            "capsize": 2,
-            "yerr": [q - below, above - q],
-            "label": f"{100 * self.coverage:g} % quantile of the errors",
-            "zorder": 3,
-        }
-        self.quantiles_ = ax.errorbar(x, q, **look | kwargs)
+        (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, label="half width")
+        look = {"fmt": "o-", "color": BLUE, "capsize": 2, "zorder": 3}
+        look["label"] = f"{100 * self.coverage:g} % quantile of the errors"
+        halves = [q - below, above - q]
+        self.quantiles_ = ax.errorbar(x, q, halves, **look | kwargs)
         look = {"color": VERMILION, "markersize": 4, "label": "mean of the errors"}
-        (self.means_,) = ax.plot(x, mean, "s-", linewidth=1, **look)
-        across = f"Half the width of the {100 * self.coverage:g} % interval"
+        (self.means_,) = ax.plot(x, mean, "s-", **look)
         within = f"{100 * self.covered:.1f} % of {len(self.errors):,} rows within"
-        title = f"{within}; mean width {canvas.short_number(self.mean_width)}"
-        canvas.label_axes(ax, across, "Absolute error", title, ylim=(bottom, top))
+        ax.set_title(f"{within}, mean width {number(self.mean_width)}")
+        across = f"Half width of {100 * self.coverage:g} % intervals"
+        ax.set(xlabel=across, ylabel="Absolute error")
         canvas.add_legend(ax)
 
 
 def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
-    """One bin; the 95 % interval of its quantile lies between two order statistics,
-    by the binomial distribution.
-    """
-    ordered = np.sort(errors)
-    n = len(errors)
-    first, beyond = binom.ppf([(1 - SURE) / 2, (1 + SURE) / 2], n, coverage)
-    low = ordered[max(int(first), 1) - 1]
-    high = ordered[min(int(beyond) + 1, n) - 1]
-    quantile = np.quantile(ordered, coverage, method="inverted_cdf")
+    """One bin, with the 95 % interval of its quantile by order statistics."""
+    ends = quantile_test(errors, p=coverage).confidence_interval(SURE)
+    # Of few rows an end may lie beyond all of them
+    low, high = np.where(np.isnan(ends), [0.0, errors.max()], ends)
+    quantile = np.quantile(errors, coverage, method="inverted_cdf")
     return WidthBin(*map(float, (half.mean(), quantile, low, high, errors.mean())))
 
 
-# Inches: height of the diagram, of a small one and its least width
-DIAGRAM, SMALL, LEAST = 4.6, 2.4, 1.4
+DIAGRAM = 4.6  # inches: height
 CROWD = 0.25  # height of the histogram, a share of the diagram's
-MOST_CLASSES, CLASS_WIDTH, CELLS = len(canvas.LOOKS), 12, 50
+CELLS = 50  # of the histogram
 
 
 class ReliabilityDisplay(Display):
@@ -811,30 +757,26 @@ class ReliabilityDisplay(Display):
     Right probabilities lie on the diagonal. Bands are Wilson's 95 % intervals of the
     frequencies; the title has the expected calibration error, the mean distance from
     the diagonal. The histogram at the bottom shows how often each probability was
-    predicted. Several classes have a small panel each.
-    `from_estimator` and `from_predictions` collect, and `plot` draws.
+    predicted. `from_estimator` and `from_predictions` collect, and `plot` draws.
 
-    Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
+    Keywords of `plot` are those of the line, as `Axes.plot` takes them.
 
     Parameters
     ----------
-    curves : dict of str to bochner.scores.Reliability
-        By name.
-    counts : dict of str to array of shape (C,)
+    curve : bochner.scores.Reliability
+    counts : array of shape (C,)
         Rows by their probability, in C cells of equal width from 0 to 1.
     event : str
         Whose probability it is.
-    n_classes : int, optional
-        Where only some classes are drawn.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (n_curves,)
-    lines_ : list of Line2D
-    bands_ : list of PolyCollection
-    diagonal_ : Line2D
-    histograms_ : list of StepPatch
+    ax_ : matplotlib Axes
+    line_ : Line2D
+    band_ : PolyCollection
+        A LineCollection for a single bin.
+    histogram_ : StepPatch
 
     See Also
     --------
@@ -851,22 +793,14 @@ class ReliabilityDisplay(Display):
     >>> display = ReliabilityDisplay.from_estimator(
     ...     model, X[400:], y[400:], n_bins=5
     ... ).plot()
-    >>> len(display.lines_)
-    1
+    >>> len(display.line_.get_xdata())
+    5
     >>> display.figure_.savefig("reliability.png")
     """
 
-    curves: Mapping[str, Reliability]
-    counts: Mapping[str, Array]
-    event: str = "event"
-    n_classes: int | None = None
-
-    def __post_init__(self) -> None:
-        self.curves = dict(self.curves)
-        self.counts = {
-            name: np.asarray(cell_counts, np.float64)
-            for name, cell_counts in self.counts.items()
-        }
+    curve: Reliability
+    counts: Array
+    event: str = "the event"
 
     @classmethod
     def from_estimator(
@@ -875,7 +809,6 @@ class ReliabilityDisplay(Display):
         X: Any,
         y: Any,
         *,
-        each: bool = False,
         n_bins: int = 15,
         sample_weight: Any = None,
     ) -> Self:
@@ -889,7 +822,7 @@ class ReliabilityDisplay(Display):
             That the model has not seen.
         y : array of shape (n,)
             Labels.
-        each, n_bins, sample_weight
+        n_bins, sample_weight
             As of `from_predictions`.
 
         Returns
@@ -911,7 +844,6 @@ class ReliabilityDisplay(Display):
             y,
             model.predict_proba(X),
             classes=model.classes_,
-            each=each,
             n_bins=n_bins,
             sample_weight=sample_weight,
         )
@@ -923,7 +855,6 @@ class ReliabilityDisplay(Display):
         proba: ArrayLike,
         *,
         classes: ArrayLike | None = None,
-        each: bool = False,
         n_bins: int = 15,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
@@ -935,11 +866,10 @@ class ReliabilityDisplay(Display):
             Labels; for `proba` of one column whether the event happened.
         proba : array of shape (n,) or (n, K)
         classes : array of shape (K,), optional
-            Labels of the columns of `proba`; by default those of y, sorted.
-        each : bool, default=False
-            Each class against the rest, of more than 10 the most frequent ones.
-            Otherwise of two classes the second, of more whether the class of the
-            largest probability is right.
+            Labels of the columns of `proba`; by default those of y, sorted. The event
+            is the second one of two, and of more that the class of the largest
+            probability is right; for another class give whether y is it, and its
+            column.
         n_bins : int, default=15
         sample_weight : array of shape (n,), optional
 
@@ -955,91 +885,51 @@ class ReliabilityDisplay(Display):
             probabilities beyond 0 and 1.
         """
         p = np.asarray(proba, np.float64)
-        truth = np.asarray(y)
-        n_classes = None
-        if p.ndim == 1:
-            event = "the event"
-            events = {"event": (truth, p)}
-        else:
-            labels = np.unique(truth) if classes is None else np.asarray(classes)
-            K = len(labels)
-            if p.ndim != 2 or p.shape != (len(truth), K):
+        happened = np.asarray(y)
+        event = "the event"
+        if p.ndim > 1:
+            labels = np.unique(happened) if classes is None else np.asarray(classes)
+            if p.shape != (len(happened), len(labels)):
                 raise ValueError(
-                    f"proba of shape {p.shape} does not fit {len(truth)} rows and "
-                    f"{K} classes."
+                    f"proba of shape {p.shape} does not fit {len(happened)} rows and "
+                    f"{len(labels)} classes."
                 )
-            position = {label: k for k, label in enumerate(labels.tolist())}
-            if unknown := set(truth.tolist()) - set(position):
+            is_class = happened[:, np.newaxis] == labels
+            unknown = happened[~is_class.any(axis=1)]
+            if len(unknown):
                 raise ValueError(
-                    "y has labels that are none of the classes: "
-                    f"{sorted(map(str, unknown))[:5]}."
+                    f"y has labels that are none of the classes: {unknown[:5]}."
                 )
-            classes_of_rows = np.array([position[label] for label in truth.tolist()])
-            event = f"class {labels[1]}" if K == 2 else "the predicted class"
-            if each:
-                event = "the class"
-                n_classes = K
-                n_rows = np.bincount(classes_of_rows, minlength=K)
-                frequent = np.argsort(-n_rows, kind="stable")[:MOST_CLASSES]
-                events = {
-                    str(labels[k]): (classes_of_rows == k, p[:, k])
-                    for k in np.sort(frequent)
-                }
-            else:
-                events = {event: judged_event(classes_of_rows, p)}
-        curves = {}
-        counts = {}
-        for name, (happened, p) in events.items():
-            curves[name] = reliability(happened, p, n_bins, sample_weight)
-            counts[name] = np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
-        return cls(curves, counts, event, n_classes)
+            happened, p = judged_event(is_class.argmax(axis=1), p)
+            event = f"class {labels[1]}" if len(labels) == 2 else "the predicted class"
+        counts = np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
+        return cls(reliability(happened, p, n_bins, sample_weight), counts, event)
 
     def _blocks(self) -> list[Block]:
-        n = len(self.curves)
-        return [Block(DIAGRAM if n == 1 else SMALL, [1] * n, LEAST)]
+        return [Block(DIAGRAM)]
 
     def _draw(self, kwargs: Look) -> None:
-        # Axes end around all probabilities and bands
-        values = [
-            np.append(curve.probability, curve.interval)
-            for curve in self.curves.values()
-        ]
-        low, high = np.clip(canvas.box_around(np.concatenate(values), 0.05), 0.0, 1.0)
-        ends = low, high
-        drawn = len(self.curves)
-        self.lines_ = []
-        self.bands_ = []
-        self.histograms_ = []
-        for ax, (name, curve) in zip(self.axes_, self.curves.items(), strict=True):
-            (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1)
-            p = curve.probability
-            look = {"color": BLUE, **DOTTED, "clip_on": False, **kwargs}
-            self.lines_ += ax.plot(p, curve.frequency, **look)
-            interval = curve.interval.T
-            self.bands_.append(
-                canvas.draw_band(ax, p, interval, BLUE)
-                if len(p) > 1
-                else ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
-            )
-            counts = self.counts[name]
-            heights = low + CROWD * (high - low) * counts / counts.max()
-            edges = np.linspace(0, 1, len(counts) + 1)
-            steps = ax.stairs(
-                heights, edges, baseline=low, color=GREY, fill=True, alpha=0.35
-            )
-            self.histograms_.append(steps)
-            # Labels, and the calibration error as the title
-            error = f"{100 * curve.error:{'.2g' if curve.error < 0.1 else '.0f'}} %"
-            across = "Probability"
-            title = f"{canvas.shortened(name, CLASS_WIDTH)}: error {error}"
-            if drawn == 1:
-                n = len(curve.weight)
-                bins = f"{n} bins of equal counts" if n > 1 else "one bin"
-                across = f"Predicted probability of {canvas.shortened(self.event)}"
-                title = f"Calibration error {error} ({bins})"
-            elif ax is self.ax_ and (self.n_classes or 0) > drawn:
-                title = f"{drawn} of {self.n_classes} classes\n{title}"
-            first = canvas.in_first_column(ax, self.ax_)
-            up = "Frequency" if first else ""
-            canvas.label_axes(ax, across, up, title, xlim=ends, ylim=ends)
-            ax.tick_params(labelleft=first)
+        ax = self.ax_
+        p = self.curve.probability
+        interval = self.curve.interval.T
+        # The axes end around all probabilities and bands
+        shown = np.append(p, interval)
+        room = 0.05 * (np.ptp(shown) or 1.0)
+        ends = low, high = max(shown.min() - room, 0.0), min(shown.max() + room, 1.0)
+        ax.plot(ends, ends, "--", color=GREY, linewidth=1)
+        look = {"color": BLUE, **DOTTED, "clip_on": False, **kwargs}
+        (self.line_,) = ax.plot(p, self.curve.frequency, **look)
+        n = len(p)
+        if n > 1:
+            self.band_ = canvas.draw_band(ax, p, interval, BLUE)
+        else:
+            self.band_ = ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
+        heights = low + CROWD * (high - low) * self.counts / self.counts.max()
+        edges = np.linspace(0, 1, len(heights) + 1)
+        look = {"baseline": low, "color": GREY, "fill": True, "alpha": 0.35}
+        self.histogram_ = ax.stairs(heights, edges, **look)
+        error = f"{100 * self.curve.error:.2g} %"
+        bins = f"{n} bins of equal counts" if n > 1 else "one bin"
+        ax.set_title(f"Calibration error {error}, {bins}")
+        ax.set_xlabel(f"Predicted probability of {canvas.shortened(self.event)}")
+        ax.set(ylabel="Frequency", xlim=ends, ylim=ends)

@@ -4,23 +4,25 @@ explain.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_consistent_length
 
 from bochner.arrays import Floats
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values, fitted_attribute
 from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.relevance_displays import table_units
-from bochner.display.row_access import sample
+from bochner.display.row_access import principal_axes, sample
 from bochner.theory.pair_kernels import dense
 
 MOST_CATEGORIES = 20
-TWO_PANELS = Block(widths=[3, 2])
+TWO_PANELS = Block(n=2)
 MOST_NUMBERS = 10  # that are whole, up to which they are labels
 MOST_POINTS = 20_000
 MOST_ROWS = 2000
@@ -58,11 +60,7 @@ class Plane(NamedTuple):
             units = names, *table_units(encoder.columns_, 2)
         if d <= 2:
             return cls(np.zeros(d), np.eye(2, d), *units)
-        apart = rows - rows.mean(axis=0)
-        directions = np.linalg.eigh(apart.T @ apart)[1][:, [-1, -2]].T
-        largest = np.abs(directions).argmax(axis=1)
-        signs = np.sign(directions[np.arange(2), largest])
-        return cls(rows.mean(axis=0), directions * signs[:, np.newaxis], *units)
+        return cls(rows.mean(axis=0), principal_axes(rows, 2), *units)
 
     def points(self, rows: NDArray) -> Floats:
         """Rows in the plane, shape (n, 2)."""
@@ -79,17 +77,33 @@ def _point_size(n: int) -> float:
 
 
 def categories(labels: NDArray) -> Iterator[tuple[str, NDArray, str, str]]:
-    """The 20 most frequent labels of n rows in order, and all others as one in grey:
-    for each the name, a mask of its rows, colour and marker.
+    """The 20 most frequent labels of n rows in natural order, and all others as one in
+    grey: for each the name, a mask of its rows, colour and marker.
     """
     names = np.array(list(map(str, labels.tolist())))
     distinct, counts = np.unique(names, return_counts=True)
-    shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
-    for k, short in enumerate(canvas.shortened_all(shown.tolist())):
+    frequent = distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
+    shown = sorted(frequent.tolist(), key=_natural)
+    for k, short in enumerate(canvas.shortened_all(shown)):
         yield short, names == shown[k], *canvas.look(k)
     n_others = len(distinct) - len(shown)
     if n_others:
         yield f"{n_others} others", ~np.isin(names, shown), GREY, "."
+
+
+def _natural(name: str) -> list[tuple[float, str]]:
+    """What to sort by so that "kind 2" is before "kind 10"."""
+    parts = re.split(r"(\d+)", name)
+    return [(float(part), "") if part.isdecimal() else (-1.0, part) for part in parts]
+
+
+def _check_points(points: NDArray, *others: NDArray) -> None:
+    """ValueError where points do not have two columns, or others not one value for
+    each.
+    """
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points must have two columns, got shape {points.shape}.")
+    check_consistent_length(points, *others)
 
 
 class EmbeddingDisplay(Display):
@@ -134,15 +148,7 @@ class EmbeddingDisplay(Display):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.scores.ndim != 2 or self.scores.shape[1] != 2:
-            raise ValueError(
-                f"scores must have two columns, got shape {self.scores.shape}."
-            )
-        if self.labels is not None and self.labels.shape != (len(self.scores),):
-            raise ValueError(
-                f"labels of shape {self.labels.shape} do not fit {len(self.scores)} "
-                "rows."
-            )
+        _check_points(self.scores, self.labels)
 
     @classmethod
     def from_estimator(
@@ -204,7 +210,7 @@ class EmbeddingDisplay(Display):
         else:
             look |= {"color": BLUE, **kwargs}
             self.points_.append(ax.scatter(*self.scores.T, **look))
-        canvas.label_axes(ax, *self.names)
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
 
     def _are_categories(self) -> bool:
         labels = self.labels
@@ -214,7 +220,7 @@ class EmbeddingDisplay(Display):
         return len(distinct) <= MOST_NUMBERS and (distinct % 1 == 0).all()
 
 
-class ClusterDisplay(Display, repr=True):
+class ClusterDisplay(Display):
     """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in a plane, coloured
     by cluster, and sizes.
 
@@ -241,7 +247,8 @@ class ClusterDisplay(Display, repr=True):
     figure_ : matplotlib Figure
     axes_ : array of matplotlib Axes of shape (2,)
     points_ : list of PathCollection
-        One for each cluster.
+        One for each cluster that has points, of more than 20 for the largest and for
+        all others.
     bars_ : BarContainer
 
     Examples
@@ -315,27 +322,23 @@ class ClusterDisplay(Display, repr=True):
     def _draw(self, kwargs: Look) -> None:
         scatter_axes, bar_axes = self.axes_
         self.points_ = []
-        for k in range(len(self.sizes)):
-            colour, marker = canvas.look(k)
-            points = self.points[self.labels == k]
+        for name, rows, colour, marker in categories(self.labels):
+            points = self.points[rows]
             look: Look = {"s": 10, "alpha": 0.7, "linewidths": 0}
             look |= {"color": colour, "marker": marker, **kwargs}
             self.points_.append(scatter_axes.scatter(*points.T, **look))
-            if len(points):
-                apart = np.abs(points - np.median(points, axis=0)).sum(axis=1)
-                box = {"boxstyle": "circle,pad=0.2", "facecolor": "white"}
-                box["edgecolor"] = colour
-                place = points[np.argmin(apart)]
-                scatter_axes.annotate(
-                    str(k), place, ha="center", va="center", bbox=box, size=8
-                )
+            # The number of the cluster, at the row that is nearest to the median
+            apart = np.abs(points - np.median(points, axis=0)).sum(axis=1)
+            box = {"boxstyle": "circle,pad=0.2", "fc": "white", "ec": colour}
+            place = points[np.argmin(apart)]
+            look = {"ha": "center", "va": "center", "size": "small", "bbox": box}
+            scatter_axes.annotate(name, place, **look)
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(scatter_axes, x, y, "Rows by cluster")
+        scatter_axes.set(xlabel=x, ylabel=y, title="Rows by cluster")
         self.bars_ = bar_axes.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
         bar_axes.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
         bar_axes.locator_params(axis="x", integer=True)
-        title = "Rows of each cluster; dashed: the mean"
-        canvas.label_axes(bar_axes, "Cluster", "Rows", title)
+        bar_axes.set(xlabel="Cluster", ylabel="Rows", title="Sizes, dashed the mean")
 
 
 class LabelDisplay(Display):
@@ -387,13 +390,7 @@ class LabelDisplay(Display):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.known = self.known.astype(bool)
-        n = len(self.points)
-        shapes = {a.shape for a in (self.labels, self.certainty, self.known)}
-        if self.points.shape != (n, 2) or shapes != {(n,)}:
-            raise ValueError(
-                "points must have two columns, and a label, certainty and mark for "
-                "each row."
-            )
+        _check_points(self.points, self.labels, self.certainty, self.known)
 
     @classmethod
     def from_estimator(
@@ -458,29 +455,24 @@ class LabelDisplay(Display):
         return cls(points, labels[shown], certainty[shown], is_labelled[shown], (x, y))
 
     def _draw(self, kwargs: Look) -> None:
-        from matplotlib.colors import to_rgba
-
         ax = self.ax_
         self.points_ = {}
         self.known_ = {}
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
         for name, rows, colour, marker in categories(self.labels):
             free = rows & ~self.known
-            shades = [to_rgba(colour, alpha) for alpha in shade[free]]
-            look: Look = {"s": SMALL, "color": shades, "linewidths": 0}
-            look |= {"marker": marker, **kwargs}
+            look: Look = {"s": SMALL, "color": colour, "alpha": shade[free]}
+            look |= {"marker": marker, "linewidths": 0, **kwargs}
             self.points_[name] = ax.scatter(*self.points[free].T, **look)
             look = {"s": LARGE, "color": [colour], "label": name, "zorder": 3}
             look |= {"edgecolors": "black", "linewidths": 1.0}
             look |= {"marker": marker, **kwargs}
             self.known_[name] = ax.scatter(*self.points[rows & self.known].T, **look)
         canvas.add_legend(ax, list(self.known_.values()))
-        title = (
-            f"{self.known.sum():,} of {len(self.known):,} rows with a label; "
-            "shades: certainty"
-        )
+        title = f"{self.known.sum():,} of {len(self.known):,} rows with a label"
+        title += "; shades: certainty"
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(ax, x, y, title)
+        ax.set(xlabel=x, ylabel=y, title=title)
 
 
 # Points along a side of the contours; share of the range around the rows
@@ -571,8 +563,9 @@ class NoveltyDisplay(Display):
         plane = Plane.of(rows, detector.encoder_)
         row_numbers = sample(np.arange(len(rows)), max_rows, random_state)
         points = plane.points(rows[row_numbers])
-        low, high = canvas.box_around(points, BESIDE)
-        sides = np.linspace(low, high, SIDE)
+        low, high = points.min(axis=0), points.max(axis=0)
+        beside = BESIDE * np.where(high > low, high - low, 1.0)
+        sides = np.linspace(low - beside, high + beside, SIDE)
         grid = np.stack(np.meshgrid(*sides.T), axis=2).reshape(-1, 2)
         surface = detector.score_encoded(plane.centre + grid @ plane.directions)
         return cls(
@@ -605,13 +598,13 @@ class NoveltyDisplay(Display):
         canvas.add_legend(ax)
         title = f"{novel.sum():,} of {len(novel):,} rows are novel"
         x, y = map(canvas.shortened, self.names)
-        canvas.label_axes(ax, x, y, title)
+        ax.set(xlabel=x, ylabel=y, title=title)
         # The histogram of the scores
         scores = np.clip(self.scores, min(lowest, self.offset - 0.5), None)
         histogram_axes.hist(scores, bins=40, color=GREY)
         self.offset_line_ = histogram_axes.axvline(self.offset, color=VERMILION)
-        title = f"Offset {self.offset:.2f}"
-        canvas.label_axes(histogram_axes, "Score: mean log share", "Rows", title)
+        histogram_axes.set(xlabel="Score: mean log share", ylabel="Rows")
+        histogram_axes.set_title(f"Offset {self.offset:.2f}")
 
 
 class ScreeDisplay(Display):
@@ -668,11 +661,9 @@ class ScreeDisplay(Display):
         look = {"label": "each component", **kwargs}
         self.bars_, self.line_ = _draw_bars(ax, self.ratios, total, "cumulative", look)
         canvas.percent_ticks(ax.yaxis)
-        title = (
-            f"{len(total)} components explain {100 * total[-1]:.3g} % of the variance"
-        )
-        ends = (0, max(total[-1] * 1.08, 1e-12))
-        canvas.label_axes(ax, "Component", "Share of the variance", title, ylim=ends)
+        explained = f"{100 * total[-1]:.3g} % of the variance"
+        ax.set_title(f"{len(total)} components explain {explained}")
+        ax.set(xlabel="Component", ylabel="Share of the variance")
 
 
 def _draw_bars(
@@ -685,8 +676,6 @@ def _draw_bars(
     -------
     BarContainer, and Line2D or None
     """
-    from matplotlib.ticker import MaxNLocator
-
     numbers = np.arange(1, len(bars) + 1)
     drawn = None
     columns = ax.bar(numbers, bars, **{"color": BLUE, **bar_look})
@@ -695,13 +684,12 @@ def _draw_bars(
             numbers, line, "o-", color=VERMILION, markersize=3, label=line_label
         )
         canvas.add_legend(ax)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.locator_params(axis="x", integer=True)
     return columns, drawn
 
 
 class CorrelationDisplay(Display):
-    """Correlation of each pair of scores: training rows as bars, other rows as a line;
-    and the first pair of scores.
+    """Correlation of each pair of scores: training rows as bars, other rows as a line.
 
     Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
 
@@ -711,17 +699,17 @@ class CorrelationDisplay(Display):
         Of the training rows.
     others : array of shape (K,), optional
         Of other rows.
-    scores : array of shape (n, 2), optional
-        The first pair of scores of some rows.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (1,) or (2,)
-        The correlations, and the scores if they are drawn.
+    ax_ : matplotlib Axes
     bars_ : BarContainer
     line_ : Line2D or None
-    points_ : PathCollection or None
+
+    See Also
+    --------
+    EmbeddingDisplay : Draws a pair of scores.
 
     Examples
     --------
@@ -740,21 +728,11 @@ class CorrelationDisplay(Display):
 
     correlations: Array
     others: Array = None
-    scores: Array = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.others is not None and self.others.shape != self.correlations.shape:
-            raise ValueError(
-                f"others have shape {self.others.shape}, and correlations "
-                f"{self.correlations.shape}."
-            )
-        if self.scores is not None and (
-            self.scores.ndim != 2 or self.scores.shape[1] != 2
-        ):
-            raise ValueError(
-                f"scores must have two columns, got shape {self.scores.shape}."
-            )
+        if self.others is not None:
+            check_consistent_length(self.correlations, self.others)
 
     @classmethod
     def from_estimator(cls, model: Any, X: Any = None, y: Any = None) -> Self:
@@ -765,8 +743,7 @@ class CorrelationDisplay(Display):
         ----------
         model : fitted `KernelCCA`
         X, y : what its `transform` takes, optional
-            Rows other than the training rows. Of more than 20,000 some of the scores
-            are drawn, evenly spaced.
+            Rows other than the training rows.
 
         Returns
         -------
@@ -785,14 +762,7 @@ class CorrelationDisplay(Display):
             raise ValueError(
                 "X comes without y: give the second table of the same rows."
             )
-        A, B = (np.asarray(scores) for scores in model.transform(X, y))
-        step = max(-(-len(A) // MOST_POINTS), 1)
-        first = np.column_stack([A[::step, :1], B[::step, :1]])
-        scores = first if first.shape[1] == 2 else None
-        return cls(correlations, model.correlations_of(X, y), scores)
-
-    def _blocks(self) -> list[Block]:
-        return [Block() if self.scores is None else TWO_PANELS]
+        return cls(correlations, model.correlations_of(X, y))
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
@@ -800,20 +770,9 @@ class CorrelationDisplay(Display):
         self.bars_, self.line_ = _draw_bars(
             ax, self.correlations, self.others, "other rows", look
         )
-        shown, where, colour = self.correlations, "training rows", BLUE
+        shown, where = self.correlations, "training rows"
         if self.others is not None:
-            shown, where, colour = self.others, "other rows", VERMILION
-        lowest = min(self.correlations.min(initial=0.0), shown.min(initial=0.0))
+            shown, where = self.others, "other rows"
         mean = shown.mean() if len(shown) else 0.0
-        ends = (lowest - 0.05 if lowest < 0 else 0.0, 1.05)
         title = f"Mean {mean:.2f} on {where}"
-        canvas.label_axes(ax, "Pair", "Correlation", title, ylim=ends)
-        self.points_ = None
-        if self.scores is not None:
-            # The first pair, in the colour of the rows that they are of
-            ax = self.axes_[1]
-            size = _point_size(len(self.scores))
-            self.points_ = ax.scatter(
-                *self.scores.T, color=colour, s=size, linewidths=0
-            )
-            canvas.label_axes(ax, "First score of X", "First score of y")
+        ax.set(xlabel="Pair", ylabel="Correlation", title=title)

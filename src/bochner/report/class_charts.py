@@ -138,7 +138,7 @@ def calibration(findings: Findings) -> dict[str, Any]:
     display = ReliabilityDisplay.from_predictions(
         truth, np.clip(proba, 0, 1), classes=class_labels
     )
-    (curve,) = display.curves.values()
+    curve = display.curve
     event = "the predicted class is right"
     if len(class_labels) == 2:
         event = f"the class is {cut(class_labels[1], NAME)}"
@@ -149,6 +149,6 @@ def calibration(findings: Findings) -> dict[str, Any]:
     return {
         "event": event,
         "error": curve.error,
-        "chart": display_chart("reliability", title, display),
+        "chart": display_chart("reliability", display, title),
         "numbers": table(title, head, rows, ()),
     }

@@ -18,7 +18,6 @@ from bochner.display import (
     MetricDisplay,
     WaterfallDisplay,
 )
-from bochner.display.canvas import short_number
 from bochner.explanations import Explanation
 from bochner.markup import Markup, cut, number, table
 from bochner.report.charts import SHADES, display_chart
@@ -26,7 +25,7 @@ from bochner.report.explained import MOST_PAIRED_WHOLE
 from bochner.report.findings import Findings
 
 MOST_BARS, MOST_SWARMS, MOST_STEPS, CELL = 12, 10, 8, 40
-MOST_PAIRS = 10
+MOST_PAIRS, MOST_WARPS = 10, 8
 
 
 def importance(findings: Findings) -> dict[str, Any] | None:
@@ -39,9 +38,8 @@ def importance(findings: Findings) -> dict[str, Any] | None:
     display = ImportanceDisplay.from_importance(
         column_importance, max_columns=MOST_BARS
     )
-    title = f"Importance, {_columns_shown(column_importance.names)}"
     return {
-        "chart": display_chart("importance", title, display),
+        "chart": display_chart("importance", display),
         "numbers": column_importance._repr_html_(),
         "loss": column_importance.loss,
         "n_rows": column_importance.n_rows,
@@ -49,27 +47,18 @@ def importance(findings: Findings) -> dict[str, Any] | None:
     }
 
 
-def _columns_shown(names: Any) -> str:
-    d = len(names)
-    if d > MOST_BARS:
-        return f"the {MOST_BARS} largest of {d:,} columns"
-    return "all columns"
-
-
-def metric(findings: Findings) -> list[Markup]:
+def metric(findings: Findings) -> dict[str, Any] | None:
     """Shares of the columns in the learned distance, and that along columns."""
-    names = findings.rows.names
-    shares = findings.explained.relevance
-    if shares is None:
-        return []
-    first = np.argsort(-shares, kind="stable")[:MOST_BARS]
-    bars = MetricDisplay(shares[first], [names[j] for j in first])
-    title = f"Relevance, {_columns_shown(names)}"
-    charts = [display_chart("relevance", title, bars)]
-    if findings.warps:
-        warps = MetricDisplay(np.zeros(len(names)), names, findings.warps)
-        charts.append(display_chart("warps", "Learned distance along columns", warps))
-    return charts
+    if findings.model.metric_ is None:
+        return None
+    whole = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
+    display = MetricDisplay(whole.relevance, whole.feature_names, whole.warps)
+    title = "Relevance of the columns"
+    title += ", and distance along them" if display.warps else ""
+    return {
+        "chart": display_chart("metric", display, title),
+        "has_warps": bool(display.warps),
+    }
 
 
 def attribution(findings: Findings) -> dict[str, Any] | None:
@@ -84,10 +73,8 @@ def attribution(findings: Findings) -> dict[str, Any] | None:
         n_rows = np.bincount(labels, minlength=whole.values.shape[2])
         one = whole.of_output(int(n_rows.argmax()))
     display = BeeswarmDisplay.from_explanation(one, max_columns=MOST_SWARMS)
-    of = f" of {cut(one.output_names[0], CELL)}" if one.unit == "log-odds" else ""
-    title = f"Shapley values{of} in {len(one):,} rows"
     return {
-        "swarm": display_chart("swarm", title, display),
+        "swarm": display_chart("swarm", display),
         "numbers": one._repr_html_(),
         "steps": list(_steps(findings, whole)),
         "unit": one.unit,
@@ -114,20 +101,12 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
                 one = whole.of_output(int(p.argmax()))
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=MOST_STEPS)
         if one.unit == "log-odds":
-            outcome += f" Log-odds of {cut(one.output_names[0], CELL)}:"
-        base = short_number(drawn.base)
-        total = short_number(drawn.base + float(drawn.values.sum()))
-        note = f"{outcome} {base} on average, {total} here."
-        title = f"Row {row_number(findings, i)}, {what}"
-        yield display_chart(f"steps{place}", title, drawn), note
-
-
-def row_number(findings: Findings, i: int) -> str:
-    """The number of a row in the table that was given."""
-    place = findings.rows.numbers[i]
-    if findings.origin.numbers is not None:
-        place = findings.origin.numbers[place]
-    return f"{int(place):,}"
+            outcome += f" Log-odds of {cut(one.output_names[0], CELL)} above."
+        title = f"Row {findings.rows.numbers[i]:,}, {what}"
+        titled = WaterfallDisplay(
+            drawn.names, drawn.values, drawn.base, one.unit, title
+        )
+        yield display_chart(f"steps{place}", titled), outcome
 
 
 def interactions(findings: Findings) -> dict[str, Any] | None:
@@ -145,13 +124,12 @@ def interactions(findings: Findings) -> dict[str, Any] | None:
     display = InteractionDisplay.from_interactions(
         pair_interactions, max_columns=MOST_PAIRS
     )
-    title = "Interactions of pairs of columns"
     return {
         "table": numbers,
-        "chart": display_chart("interactions", title, display, cmap=SHADES),
+        "chart": display_chart("interactions", display, cmap=SHADES),
         "n_rows": len(pair_interactions.values),
         "is_exact": pair_interactions.is_exact,
-        "held": row_number(findings, findings.explained.told[0][1])
+        "held": f"{findings.rows.numbers[findings.explained.told[0][1]]:,}"
         if len(findings.rows.names) > MOST_PAIRED_WHOLE
         else None,
     }
@@ -169,5 +147,5 @@ def effects(findings: Findings) -> list[Markup]:
         display = EffectDisplay(
             [drawn], column_effects.outputs, column_effects.what, column_effects.kind
         )
-        charts.append(display_chart(f"effect{k}", cut(one.column, CELL), display))
+        charts.append(display_chart(f"effect{k}", display, cut(one.column, CELL)))
     return charts

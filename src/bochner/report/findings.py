@@ -5,84 +5,32 @@ columns, the error of the kernel.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 
-from bochner.arrays import Floats
 from bochner.data.hashes import uniform
-from bochner.display.relevance_displays import MetricDisplay
 from bochner.estimators.explained_scores import training_rows_among
-from bochner.features.leaves import leaves, size_name
-from bochner.planning.plan import Plan
-from bochner.report.explained import Explained, explained
+from bochner.report.explained import Explained, explained, n_waves_and_grids
 from bochner.report.given_columns import Column, capped_share, columns
 from bochner.report.given_rows import Predictions, Rows, as_numbers, predict, scores
-from bochner.scores.measures import Z
+from bochner.selection.report import RowsCurve
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
 
 HELD_OUT, LEARNED = 2000, 3000  # rows at most
 MOST_DENSE = 2000  # columns of dense features
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
-ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
+ERROR_ROWS, ERROR_PAIRS = 2000, 1000
 # Rows of a fit, their targets, and their numbers in their table where it is known
 Training: TypeAlias = "tuple[Any, Any, NDArray | None] | None"
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Losses of rows held out, against a size.
-
-    Attributes
-    ----------
-    sizes : array of shape (s,)
-    losses : array of shape (s, m)
-        Of each row held out, by the model of each size.
-    rooted : bool
-        Whether the root of the mean loss is shown.
-    base : int
-        Position of the size that the model has itself, of which the next one is the
-        double, or the last one.
-    """
-
-    sizes: NDArray
-    losses: NDArray
-    rooted: bool
-    base: int
-
-    @property
-    def means(self) -> Floats:
-        """What is shown: the log loss, or the root of the mean squared error."""
-        means = self.losses.mean(axis=1)
-        return np.sqrt(means) if self.rooted else means
-
-    @property
-    def halves(self) -> Floats:
-        """Half the width of the 95 % intervals of what is shown, to first order."""
-        errors = Z * self.losses.std(axis=1, ddof=1) / np.sqrt(self.losses.shape[1])
-        return errors / (2 * np.maximum(self.means, 1e-300)) if self.rooted else errors
-
-    @property
-    def gain(self) -> tuple[float, float]:
-        """How much less the loss is after the last doubling, by the same rows, and
-        its standard error; in shares.
-        """
-        last = min(self.base + 1, len(self.sizes) - 1)
-        fewer = self.losses[last - 1]
-        more = self.losses[last]
-        gains = (
-            (fewer - more) / fewer.mean() if fewer.mean() > 0 else np.zeros_like(fewer)
-        )
-        return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
-
-
-def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
-    """Curve against features, on rows that none of the fits has seen, if the map has a
-    size; and what to know of it.
+def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
+    """Losses against features in place of rows, on rows that none of the fits has
+    seen, if the map has a size; and what to know of it.
 
     What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 5,000
     are drawn, and dense maps have 2,000 features at most, so that all fits together
@@ -101,14 +49,13 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
         drawn.take(np.flatnonzero(row_mask)) for row_mask in (evaluates, ~evaluates)
     )
     note = f"{len(learned):,} of the given rows fit, and {len(held_out):,} evaluate."
-    if not len(held_out) or model.solver_ == "exact" or not _size(model):
+    if not len(held_out) or model.solver_ == "exact":
         return None, note
     largest = max(FACTORS)
     if model.features_.is_dense:
         largest = MOST_DENSE / model.features_.n_features_out
     factors = [one for one in FACTORS if one <= largest]
     losses_by_size: dict[int, NDArray] = {}
-    base = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that bins have few rows
         for factor in factors if len(factors) > 1 else ():
@@ -117,21 +64,17 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[Curve | None, str]:
                 losses = predict(again, held_out).losses
             except (ValueError, MemoryError):  # too small for its kernel, too large
                 continue
-            losses_by_size[_size(again)] = losses
-            base = _size(again) if factor == 1 else base
+            losses_by_size[n_waves_and_grids(again)] = losses
     if len(losses_by_size) < 2:
         return None, note
-    sizes = list(losses_by_size)
-    base_place = sizes.index(base) if base else len(sizes) - 1
-    losses = np.array(list(losses_by_size.values()))
-    return Curve(np.array(sizes), losses, not is_classifier(model), base_place), note
-
-
-def _size(model: Any) -> int:
-    """Grids, or the features where the map has none; 0 without a size."""
-    parts = [leaf.features for leaf in leaves(model.features_)]
-    named = [(part, size_name(part)) for part in parts]
-    return sum(int(getattr(part, name)) for part, name in named if name is not None)
+    table = np.array(list(losses_by_size.values()))
+    root = np.sqrt(table.shape[1])
+    errors = table.std(axis=1, ddof=1) / root
+    # What the last doubling takes off, on the same rows
+    gains = (table[-2] - table[-1]) / (table[-2].mean() or 1.0)
+    gain, noise = float(gains.mean()), float(gains.std(ddof=1) / root)
+    means = table.mean(axis=1).tolist()
+    return RowsCurve(list(losses_by_size), means, errors.tolist(), gain, noise), note
 
 
 @dataclass(frozen=True)
@@ -187,13 +130,11 @@ class Findings:
     scores : dict
         As by `bochner.scores.summaries`.
     explained : Explained
-    warps : list of Warp
-    by_size : Curve or None
+    by_size : RowsCurve or None
+        Its numbers are those of features or grids.
     curve_note : str
     error : KernelError or str
         Or why there is none.
-    plan : Plan or None
-        Of a fit on the given rows.
     columns : list of Column
         Of the given rows; empty of very many columns.
     seen : str
@@ -212,29 +153,24 @@ class Findings:
     predictions: Predictions
     scores: dict[str, Any]
     explained: Explained
-    by_size: Curve | None
+    by_size: RowsCurve | None
     curve_note: str
     error: KernelError | str
-    plan: Plan | None
     columns: list[Column]
     seen: str
     fitted: Rows | None
     capped: float
-    warps: list[Any] = field(default_factory=list)
 
 
 def find(
     model: Any, X: Any, y: Any, origin: Origin, training: Training = None
 ) -> Findings:
     """Measure everything, in seconds."""
-    rows = Rows.of(X, y, model)
+    rows = Rows.of(X, y, model, numbers=origin.numbers)
     predictions = predict(model, rows)
     is_class = predictions.proba is not None
     if origin.baseline is None and not is_class and not model._has_log_link:
         origin = replace(origin, baseline=float(model.target_mean_[0]))
-    warps: list[Any] = []
-    if model.metric_ is not None:
-        warps += MetricDisplay.from_estimator(model, MOST_WARPS).warps
     by_size, note = curve_by_size(model, rows)
     share = origin.share * len(rows) / rows.n_given
     return Findings(
@@ -247,12 +183,10 @@ def find(
         by_size,
         note,
         _error(model, rows),
-        _plan(model, X, y),
         columns(model, rows, predictions),
         training_rows_among(model, rows.native, share, origin.rows_fitted),
         None if training is None else _fitted(model, *training),
         0.0 if is_class else capped_share(as_numbers(rows.y)),
-        warps,
     )
 
 
@@ -261,11 +195,11 @@ def _fitted(model: Any, X: Any, y: Any, numbers: NDArray | None) -> Rows:
     where they do not suit the model.
     """
     try:
-        rows = Rows.of(X, y, model, fewest=1)
+        rows = Rows.of(X, y, model, 1, numbers)
         predict(model, rows)
     except ValueError as error:
         raise ValueError(f"Training rows: {error}") from error
-    return rows if numbers is None else replace(rows, numbers=numbers[rows.numbers])
+    return rows
 
 
 def _error(model: Any, rows: Rows) -> KernelError | str:
@@ -284,10 +218,3 @@ def _error(model: Any, rows: Rows) -> KernelError | str:
             return kernel_error(model, X, n_pairs=ERROR_PAIRS, random_state=0)
         except (ValueError, TypeError) as reason:
             return str(reason)
-
-
-def _plan(model: Any, X: Any, y: Any) -> Plan | None:
-    try:
-        return model.plan(X, y)
-    except (MemoryError, ValueError, TypeError):
-        return None

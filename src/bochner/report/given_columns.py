@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ttest_ind_from_stats
 from sklearn.base import is_classifier
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import (
-    KFold,
-    StratifiedKFold,
-    cross_val_predict,
-    cross_val_score,
-)
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bochner.data.encodings import TextColumn
@@ -270,32 +264,29 @@ def _drift(values: NDArray, trained: TableStatistic, j: int) -> float:
         Number of the column.
     """
     gaps = np.isnan(values[:, 0])
-    n_trained = trained.rows - trained.missing[j]
-    # Shares of gaps
-    sides = []
-    for n_gaps, n in ((gaps.sum(), len(gaps)), (trained.missing[j], trained.rows)):
-        share = n_gaps / n
-        sides.append((share, np.sqrt(share * (1 - share)), n))
-    tests = [_test(*sides)]
-    # Means of the parts
     present_values = values[~gaps]
+    n_trained = trained.rows - trained.missing[j]
+    share = trained.missing[j] / trained.rows
+    # Means, deviations and numbers of rows: of gaps, then of the parts of the values
+    given = [(gaps.mean(), gaps.std(), len(gaps))]
+    before = [(share, np.sqrt(share * (1 - share)), trained.rows)]
     if min(len(present_values), n_trained) > 1:
         start, stop = part_offsets(trained.kinds)[j : j + 2]
         summary = trained.summary.take(slice(start, stop))
-        spreads = np.sqrt(summary.squares / summary.weight)
         for k, column in enumerate(present_values.T):
-            given = column.mean(), column.std(ddof=1), len(column)
-            tests.append(_test(given, (summary.mean[k], spreads[k], n_trained)))
-    return float(min(min(tests) * len(tests) * len(trained.kinds), 1.0))
+            spread = np.sqrt(summary.squares[k] / summary.weight[k])
+            given.append((column.mean(), column.std(ddof=1), len(column)))
+            before.append((summary.mean[k], spread, n_trained))
+    p = min(map(_test, given, before))
+    return float(min(p * len(given) * len(trained.kinds), 1.0))
 
 
-def _test(*sides: tuple[float, float, int]) -> float:
+def _test(side: tuple[Any, ...], other: tuple[Any, ...]) -> float:
     """p-value of equal means of two sides, each a mean, a deviation, a number."""
-    (mean, deviation, _), (other, other_deviation, _) = sides
     # Equal values but for rounding
-    if deviation + other_deviation <= ROUNDING * (abs(mean) + abs(other)):
-        return float(np.isclose(mean, other))
-    return float(ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
+    if side[1] + other[1] <= ROUNDING * (abs(side[0]) + abs(other[0])):
+        return float(np.isclose(side[0], other[0]))
+    return float(ttest_ind_from_stats(*side, *other, equal_var=False).pvalue)
 
 
 def _alone(X: NDArray, y: NDArray, is_class: bool) -> float | None:
@@ -308,25 +299,13 @@ def _alone(X: NDArray, y: NDArray, is_class: bool) -> float | None:
         X, y = X[frequent], y[frequent]
     if not X.shape[1] or len(np.unique(y)) < 2:
         return None
-    X = np.nan_to_num(X)
-    measured = []
-    for n_leaves in LEAVES:
-        size = {"max_leaf_nodes": n_leaves, "random_state": 0}
-        if not is_class:
-            # Share of the variance
-            halves = KFold(2, shuffle=True, random_state=11)
-            parts = cross_val_score(DecisionTreeRegressor(**size), X, y, cv=halves)
-            measured.append(max(parts.mean(), 0.0))
-            continue
-        # Area under the ROC curve; of several classes the mean of each against all
-        # others, by their rows
-        proba = cross_val_predict(
-            DecisionTreeClassifier(**size),
-            X,
-            y,
-            cv=StratifiedKFold(2, shuffle=True, random_state=11),
-            method="predict_proba",
-        )
-        proba = proba[:, 1] if proba.shape[1] == 2 else proba
-        measured.append(roc_auc_score(y, proba, multi_class="ovr", average="weighted"))
-    return float(max(measured))
+    tree: type = DecisionTreeRegressor
+    halves: Any = KFold(2, shuffle=True, random_state=11)
+    scoring = "r2"
+    if is_class:
+        tree = DecisionTreeClassifier
+        halves = StratifiedKFold(2, shuffle=True, random_state=11)
+        scoring = "roc_auc_ovr_weighted"
+    trees = [tree(max_leaf_nodes=n_leaves, random_state=0) for n_leaves in LEAVES]
+    parts = [cross_val_score(one, X, y, cv=halves, scoring=scoring) for one in trees]
+    return float(max(0.0, *np.mean(parts, axis=1)))

@@ -35,7 +35,7 @@ class Rows:
     y : array of shape (n,)
     names : tuple of d str
     numbers : array of shape (n,)
-        Where the rows are among those that were given.
+        Where the rows are among those that were given, or in their table.
     n_given : int
     """
 
@@ -46,9 +46,17 @@ class Rows:
     n_given: int
 
     @classmethod
-    def of(cls, X: Any, y: Any, model: Any, fewest: int = FEWEST_ROWS) -> Rows:
-        """Rows as they are given, at most 20,000 of them; ValueError for targets
-        that are no single column, and for fewer rows than `fewest`.
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        model: Any,
+        fewest: int = FEWEST_ROWS,
+        numbers: NDArray | None = None,
+    ) -> Rows:
+        """Rows as they are given, with their numbers in a table if these are known, at
+        most 20,000 of them; ValueError for targets that are no single column, and for
+        fewer rows than `fewest`.
         """
         names = getattr(model, "feature_names_in_", None)
         if is_frame(X):
@@ -76,7 +84,8 @@ class Rows:
                 f"on, got {n}."
             )
         names = tuple(column_names(names, X.shape[1]))
-        return cls(X, given, names, np.arange(n), n).sample(MOST_ROWS, 0)
+        numbers = np.arange(n) if numbers is None else numbers
+        return cls(X, given, names, numbers, n).sample(MOST_ROWS, 0)
 
     def __len__(self) -> int:
         return len(self.y)

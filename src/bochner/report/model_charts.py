@@ -9,25 +9,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.ticker import AutoLocator
-from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import PredictionErrorDisplay
 
 from bochner.display import SizeDisplay
-from bochner.display.canvas import (
-    BLUE,
-    GREY,
-    draw_band,
-    label_axes,
-    shortened,
-    size_ticks,
-)
+from bochner.display.canvas import BLUE, GREY, draw_band, shortened
 from bochner.display.importance_displays import bar_block, draw_bars
 from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
-from bochner.markup import Markup, cut, number, percent, table
+from bochner.markup import Markup, cut, number, table
 from bochner.report.charts import chart, display_chart
-from bochner.report.findings import Curve, Findings
+from bochner.report.findings import Findings
 from bochner.scores.measures import Z
+from bochner.selection.report import RowsCurve
 
 MOST_BARS, CELL, BINS, DOTS = 12, 40, 12, 400
 SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # of the quantiles of residuals
@@ -42,7 +35,7 @@ def target(findings: Findings) -> Markup:
 
         def draw(ax: Any) -> None:
             ax.hist(y, min(BINS, len(y) // 5), color=BLUE, rwidth=0.95)
-            label_axes(ax, shortened(name), "Rows")
+            ax.set(xlabel=shortened(name), ylabel="Rows")
 
         return chart("target", title, draw)
     classes = findings.model.classes_
@@ -54,7 +47,7 @@ def target(findings: Findings) -> Markup:
         bars = draw_bars(ax, names, counts[first])
         shown = [f"{count:,}" for count in counts[first]]
         ax.bar_label(bars, shown, padding=3, fontsize="small")
-        label_axes(ax, "Rows", xmargin=0.15)
+        ax.set(xlabel="Rows", xmargin=0.15)
 
     return chart("target", title, draw_counts, bar_block(names).height)
 
@@ -65,21 +58,20 @@ def choice(report: Any) -> dict[str, Markup] | None:
         return None
     display = SizeDisplay((), report.candidates, report.chosen, report.criterion)
     return {
-        "chart": display_chart("candidates", "Candidates and their losses", display),
+        "chart": display_chart("candidates", display),
         "table": report.candidates_table(),
     }
 
 
-def loss_chart(
-    title: str, x: str, y: str, sizes: ArrayLike, losses: NDArray, halves: NDArray
-) -> Markup:
-    """Losses with their 95 % intervals against sizes."""
+def loss_chart(title: str, x: str, y: str, curve: RowsCurve) -> Markup:
+    """Losses with their 95 % intervals against numbers of rows or features."""
+    halves = Z * np.array(curve.standard_errors)
 
     def draw(ax: Any) -> None:
         ax.set_xscale("log")
-        ax.errorbar(sizes, losses, halves, marker="o", capsize=3, color=BLUE)
-        size_ticks(ax.xaxis, np.asarray(sizes), 5)
-        label_axes(ax, x, y)
+        look = {"marker": "o", "capsize": 3, "color": BLUE}
+        ax.errorbar(curve.n_rows, curve.losses, halves, **look)
+        ax.set(xlabel=x, ylabel=y)
 
     return chart(x, title, draw)
 
@@ -90,21 +82,14 @@ def rows(report: Any) -> dict[str, Any] | None:
     """
     if report is None or report.rows is None:
         return None
-    curve = report.rows
-    label = UNITS.get(report.criterion, report.criterion)
-    drawn = loss_chart(
-        "Validation loss against rows",
-        "Training rows",
-        label.capitalize(),
-        curve.n_rows,
-        np.array(curve.losses),
-        Z * np.array(curve.standard_errors),
-    )
-    return {"verdict": f"{curve}.", "chart": drawn}
+    label = UNITS.get(report.criterion, report.criterion).capitalize()
+    title = "Validation loss against rows"
+    drawn = loss_chart(title, "Training rows", label, report.rows)
+    return {"verdict": f"{report.rows}.", "chart": drawn}
 
 
 def features(findings: Findings) -> dict[str, Any] | None:
-    """Errors against the size of the map, and whether more would help."""
+    """Losses against the size of the map, and whether more would help."""
     curve = findings.by_size
     if curve is None:
         return None
@@ -112,28 +97,10 @@ def features(findings: Findings) -> dict[str, Any] | None:
     what = "features"
     if "n_grids" in kinds:
         what = "features and grids" if "n_components" in kinds else "grids"
-    label = "RMSE" if curve.rooted else "Log loss"
-    title = f"{label} against {what}"
-    across = f"Number of {what}"
-    drawn = loss_chart(title, across, label, curve.sizes, curve.means, curve.halves)
-    return {"what": what, "verdict": verdict(curve, what), "chart": drawn}
-
-
-def verdict(curve: Curve, what: str) -> str:
-    """Whether the last doubling helped, in a sentence."""
-    gain, error = curve.gain
-    last = min(curve.base + 1, len(curve.sizes) - 1)
-    fewer = curve.sizes[last - 1]
-    most = curve.sizes[last]
-    loss = "mean squared error" if curve.rooted else "log loss"
-    helps = "cannot tell"
-    if abs(gain) > 2 * error:
-        helps = "likely to help" if gain > 0 else "likely to harm"
-    return (
-        f"{helps}. From {fewer:,} to {most:,} {what} the {loss} "
-        f"{'falls' if gain > 0 else 'rises'} by {percent(abs(gain))} (standard error "
-        f"{percent(error)})."
-    )
+    is_class = findings.predictions.proba is not None
+    label = "Log loss" if is_class else "Mean squared error"
+    drawn = loss_chart(f"{label} against {what}", f"Number of {what}", label, curve)
+    return {"what": what, "verdict": f"{curve.told(what)}.", "chart": drawn}
 
 
 def residuals(findings: Findings) -> dict[str, Markup]:
@@ -152,7 +119,7 @@ def residuals(findings: Findings) -> dict[str, Markup]:
             ax=ax,
             scatter_kwargs={"s": 9, "alpha": 0.5, "linewidths": 0, "color": BLUE},
         )
-        label_axes(ax, "Prediction", label)
+        ax.set(xlabel="Prediction", ylabel=label)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(AutoLocator())
 

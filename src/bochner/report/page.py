@@ -16,7 +16,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bochner import __version__
-from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table, text
+from bochner.markup import Markup, cut, cut_all, number, percent, table, text
 from bochner.report import class_charts, explained_charts, model_charts
 from bochner.report.findings import Findings, Origin
 from bochner.report.given_columns import n_looked_at
@@ -62,7 +62,7 @@ def page(findings: Findings) -> str:
         is_class=is_class,
         n_rows=len(findings.rows),
         table=table,
-        score_rows=shown_scores,
+        score_rows=score_rows,
         summary=list(summary(findings)),
         beside=beside(origin),
         limits=list(limits(findings)),
@@ -91,17 +91,6 @@ def page(findings: Findings) -> str:
             ("machine", f"{platform.system()} {platform.machine()}"),
         ],
     )
-
-
-def shown_scores(scores: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Rows of a table of scores; a constant has no calibration error that is worth a
-    comparison.
-    """
-    rows = score_rows(scores)
-    return [
-        (*row[:3], "") if key == "calibration_error" else row
-        for key, row in zip(scores, rows, strict=True)
-    ]
 
 
 def summary(findings: Findings) -> Iterator[str]:
@@ -138,10 +127,9 @@ def summary(findings: Findings) -> Iterator[str]:
         fitted = f" The model was fitted on {origin.rows_fitted:,} rows."
     yield f"This page is about {rows}.{fitted}"
     if findings.explained.importance is not None:
-        first = cut_named(findings.explained.importance.top_columns(3))
-        named = [f"{name} ({percent(share)} of the total)" for name, share in first]
+        named = findings.explained.importance.headline(3)
         if named:
-            yield f"Most important columns: {', '.join(named)}."
+            yield f"Most important columns, of the total: {named}."
         else:
             yield "No column is important to the predictions."
 
@@ -177,25 +165,18 @@ def beside(origin: Origin) -> Markup | None:
     scores = origin.held_out
     if scores is None or not origin.others:
         return None
-    keys = [
-        key
-        for key in scores
-        if not key.startswith("interval_") and key != "calibration_error"
+    models = origin.others["scores"]
+    rows = [
+        (
+            NAMES[key],
+            *cells(key, score),
+            *(cells(key, one[key])[0] for one in models.values()),
+        )
+        for key, score in scores.items()
+        if all(key in one for one in models.values())
     ]
-    model_row = ["this model"]
-    for key in keys:
-        value, interval, _ = cells(key, scores[key])
-        model_row.append(f"{value} ({interval})" if interval else value)
-    others = [
-        (name, *(cells(key, one[key])[0] for key in keys))
-        for name, one in origin.others["scores"].items()
-    ]
-    baseline = ("baseline", *(cells(key, scores[key])[2] for key in keys))
-    return table(
-        "This model and others",
-        ("model", *(NAMES[key] for key in keys)),
-        [model_row, *others, baseline],
-    )
+    head = ("score", "this model", "95 % interval", "baseline", *models)
+    return table("This model and others", head, rows)
 
 
 def limits(findings: Findings) -> Iterator[str]:
@@ -315,7 +296,6 @@ def data(findings: Findings) -> dict[str, Any]:
 def costs(findings: Findings) -> Iterator[tuple[str, str]]:
     """Sizes, bytes and rows a second."""
     model = findings.model
-    plan = findings.plan
     yield "Features", f"{model.features_.n_features_out:,}"
     yield "Ridge penalty", number(model.alpha_)
     yield "Solver", f"{model.solver_}: {model.solver_reason_}"
@@ -324,5 +304,3 @@ def costs(findings: Findings) -> Iterator[tuple[str, str]]:
     yield "Coefficients", as_size(model.feature_weights_.nbytes)
     speed = len(findings.rows) / max(findings.predictions.seconds, 1e-9)
     yield "Predictions", f"{speed:,.0f} rows a second, on this machine"
-    if plan is not None:
-        yield "Estimated memory of a fit on the given rows", as_size(plan.peak_bytes)

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from bochner.arrays import Floats, Indices
 from bochner.data.columns import base_kind
-from bochner.markup import Markup, cut, cut_all, number, table, tag
+from bochner.markup import Markup, cut, cut_all, number, shown_value, table, tag
 from bochner.report.explained import n_waves_and_grids
 from bochner.report.findings import Findings
 from bochner.report.given_rows import Rows, as_numbers, predict
@@ -39,16 +39,11 @@ def worst(findings: Findings) -> Markup:
         near, distances = neighbours(findings.model, rows, others)
     lines = _lines(findings.model, rows, shown)
     near_lines = _lines(findings.model, others.take(near.ravel()), shown)
-    numbers = rows.numbers
     near_numbers = others.numbers[near]
-    if findings.origin.numbers is not None:
-        numbers = findings.origin.numbers[numbers]
-        if findings.fitted is None:
-            near_numbers = findings.origin.numbers[near_numbers]
     # Each row above its neighbours
     body = list[tuple[Any, ...]]()
     for k, line in enumerate(lines):
-        body.append((tag("strong", f"{numbers[k]:,}"), "", *line))
+        body.append((tag("strong", f"{rows.numbers[k]:,}"), "", *line))
         for i, distance in enumerate(distances[k]):
             name = tag("span", f"near: {near_numbers[k, i]:,}", class_="near")
             near_line = near_lines[k * near.shape[1] + i]
@@ -120,13 +115,5 @@ def _lines(model: Any, rows: Rows, columns: list[int]) -> list[tuple[str, ...]]:
             [f"{probability:.3f}" for probability in given],
             [cut(prediction, CELL) for prediction in predictions.predicted],
         ]
-    values = [list(map(_cell, rows.column(j))) for j in columns]
+    values = [list(map(shown_value, rows.column(j))) for j in columns]
     return list(zip(*outcomes, *values, strict=True))
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return number(value)
-    return cut(value, CELL)

@@ -98,15 +98,20 @@ class RowsCurve:
             return "cannot tell" if self.gain_error > NOTICED else "unlikely to help"
         return "likely to help" if self.gain > NOTICED else "unlikely to help"
 
-    def __str__(self) -> str:
+    def told(self, what: str = "rows") -> str:
+        """The verdict and what it is by, of rows or of what else is counted."""
         fewer, most = self.n_rows[-2:]
         change = (
             f"{'falls' if self.gain >= 0 else 'rises'} by {percent(abs(self.gain))}"
         )
         noise = f"(standard error {percent(self.gain_error)})"
         return (
-            f"{self.verdict}. From {fewer:,} to {most:,} rows the loss {change} {noise}"
+            f"{self.verdict}. From {fewer:,} to {most:,} {what} the loss {change} "
+            f"{noise}"
         )
+
+    def __str__(self) -> str:
+        return self.told()
 
 
 @dataclass
