@@ -274,6 +274,8 @@ def test_a_file_without_rows_among_others(tmp_path):
         (b"\xc3\xa9,\xe9\n1,x\n", "text that is not UTF-8"),
         (gzip.compress(b"a,b\n" + b"1,2\n3,4\n" * 50_000)[:300], "damaged gzip file"),
         ("\n\n", "no rows"),
+        ('a,b\n1,x\n2,"y\n3,z\n', "line 3: a quote is never closed"),
+        ("a,b\n" + '1,"x"\n' * 300_000 + '2,"y', "line 300002: a quote is never"),
     ],
 )
 def test_what_is_no_table(tmp_path, content, match):

@@ -22,6 +22,7 @@ from bochner.sources.text_files import (
     Row,
     damaged,
     opened_bytes,
+    require_closed,
     rows_of,
     whole_rows,
 )
@@ -104,7 +105,7 @@ class CsvText:
         repeated = list[Row]()
         size = self.dialect.begin
         above = self.dialect.lines_above
-        tail = b""
+        tail = block = b""
         for block in self._whole_rows():
             # Bytes that are not UTF-8
             if not block.isascii() and first.text.isascii():
@@ -118,6 +119,10 @@ class CsvText:
             size += len(block)
             above += block.count(b"\n")
             tail = (tail + block)[-TAIL:]
+        begin = size - len(block)
+        lines_above = above - block.count(b"\n")
+        for row in list(rows_of([block], self.separator, begin, lines_above))[-1:]:
+            require_closed(row, self.separator, self.path)
         repeated = [row for row in repeated if row.start not in left_out]
         names_again = lines_in_words(
             [row.line for row in repeated],

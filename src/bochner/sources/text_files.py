@@ -51,13 +51,13 @@ class Row(NamedTuple):
         return self.text.strip(b"\r\n").removeprefix(BOM)
 
 
-def _row_pattern(separator: str) -> bytes:
+def _row_pattern(separator: str, last_quote: bytes = b'"?+') -> bytes:
     """What the fields of a row match, as Arrow parses them: with line breaks in quoted
     ones; the last quote may lack. A quote within a field is a character.
     """
     mark = re.escape(separator.encode())
     plain = rb"[^%s\n]*+" % mark
-    field = rb'(?:"(?:[^"]++|"")*+"?+%s|(?!")%s)' % (plain, plain)
+    field = rb'(?:"(?:[^"]++|"")*+%s%s|(?!")%s)' % (last_quote, plain, plain)
     return rb"%s(?:%s%s)*+" % (field, mark, field)
 
 
@@ -79,6 +79,17 @@ def whole_rows(stream: Any, separator: str, n_bytes: int) -> Iterator[bytes]:
         rest = rest[end:] + more
     if rest:
         yield rest
+
+
+def require_closed(row: Row, separator: str, path: str) -> None:
+    """Raise SourceError where the last row of a file has a quote that is never
+    closed, as its field would hold all lines below.
+    """
+    if not re.fullmatch(_row_pattern(separator, b'"'), row.content):
+        raise SourceError(
+            f"{path}: line {row.line}: a quote is never closed; close it, or write it "
+            "twice in a field in quotes"
+        )
 
 
 def rows_of(
