@@ -328,27 +328,33 @@ class TextColumn(Encoding):
         """Output column of each label, and of missing values at the end; -1 for
         none.
         """
-        numbers = self.category_numbers(labels)
-        if self.other:
-            numbers[numbers < 0] = len(self.categories)
+        numbers = self._level_numbers(labels)
         if self.seen is not None:
-            numbers[~self._are_seen(labels)] = self.stand_in
+            numbers[numbers < 0] = self.stand_in
         places = np.where(numbers < 0, -1, self.start + numbers)
         return np.append(places, self.code.stop if self.gaps else -1)
 
-    def _are_seen(self, labels: list[str]) -> NDArray:
-        """Which labels are categories, or among `seen`."""
-        is_category = self.category_numbers(labels) >= 0
-        if self.seen is None:
-            return is_category
-        return is_category | np.isin(level_keys(labels), self.seen)
+    def _level_numbers(self, labels: list[str]) -> NDArray:
+        """Number of each label among `categories`, their count for other levels that
+        have codes, and -1 for levels that the fit did not see.
+        """
+        numbers = self.category_numbers(labels)
+        others = np.flatnonzero(numbers < 0)
+        if self.seen is not None:
+            keys = level_keys([labels[i] for i in others.tolist()])
+            others = others[np.isin(keys, self.seen)]
+        if self.other:
+            numbers[others] = len(self.categories)
+        return numbers
 
     def seen_in_fit(self, labels: list[str]) -> NDArray | None:
         """Which levels the fit saw; None where nothing tells, as beyond `categories`
         of rows that came in parts, or in a column whose levels were left out.
         """
         is_open = self.other and self.seen is None
-        return None if is_open or not self.categories else self._are_seen(labels)
+        if is_open or not self.categories:
+            return None
+        return self._level_numbers(labels) >= 0
 
     def has_effect(self, labels: list[str]) -> NDArray | None:
         """Which levels have an effect of their own: those that the fit saw; where
