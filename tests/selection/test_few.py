@@ -202,6 +202,24 @@ class TestChoice:
             found.kernel.lengthscale * scales, found.kernel.lengthscale[0] * scales[0]
         )
 
+    def test_laplacian_kernel_where_numbers_are_names(self):
+        """Codes of categories, whose order says nothing: the classes of 200 new rows."""
+        rng = np.random.default_rng(0)
+        X = rng.integers(0, 12, (400, 4)).astype(float)
+        scores = rng.standard_normal((4, 12))[np.arange(4), X.astype(int)].sum(axis=1)
+        y = np.where(scores > 0, 1, 0)
+        by_kernel = {
+            kernel: KernelMachineClassifier(kernel, random_state=0).fit(
+                X[:200], y[:200]
+            )
+            for kernel in ("auto", "gaussian")
+        }
+        assert by_kernel["auto"].report_.chosen == f"{COMMON_UNIT}, laplacian kernel"
+        shares = {
+            kernel: model.score(X[200:], y[200:]) for kernel, model in by_kernel.items()
+        }
+        assert shares["auto"] > shares["gaussian"] + 0.02
+
     def test_given_ridge_terms(self):
         X, y = circle()
         found = chosen(X, y, alphas=np.array([0.1, 1.0]))
