@@ -661,7 +661,7 @@ def test_the_scale_of_errors_is_that_of_single_rows(n_copies):
     y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=320)
     for solver in ("direct", "cg"):
         given = {
-            "kernel": "gaussian",
+            "kernel": Gaussian(1.5),
             "n_components": 64,
             "solver": solver,
             "random_state": 0,

@@ -99,7 +99,8 @@ class TestSplit:
 
     def test_too_few_rows(self):
         X, y = rows()
-        assert split(ArraySource(X, y), 400, 0) is None
+        assert split(ArraySource(X, y), 401, 0) is None
+        assert split(ArraySource(X, y), 400, 0) is not None
         assert split(ArraySource(X[:1].repeat(400, axis=0), y), 2, 0) is None
 
     def test_a_million_are_enough(self, policy):

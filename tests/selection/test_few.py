@@ -1,17 +1,25 @@
-"""One lengthscale for few rows of classes."""
+"""One lengthscale for few rows."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import log_softmax
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from scipy.stats import norm
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_wine,
+    make_friedman1,
+)
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from bochner import KernelMachineClassifier, load, save
+from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes, uniform
 from bochner.kernels import Gaussian, Laplacian
@@ -39,7 +47,8 @@ def circle(n=80, seed=0, K=2):
 
 
 def chosen(X, y, name="auto", column_units=None, alphas=None, weight=None):
-    return choose_for_few(ArraySource(X, y, weight), name, column_units, alphas)
+    source = ArraySource(X, y, weight)
+    return choose_for_few(source, name, column_units, alphas, True)
 
 
 def test_rows_that_tell_nothing_of_many_classes_have_a_machine():
@@ -69,20 +78,17 @@ class TestLosses:
             best_losses(scores, truth, weight), each[best, np.arange(4)], rtol=1e-12
         )
 
-    def test_choices_without_a_tenth_of_the_rows(self):
-        """A row's score is by the trial of the greatest posterior weight given the
+    @pytest.mark.parametrize("is_classifier", [True, False])
+    def test_choices_without_a_tenth_of_the_rows(self, is_classifier):
+        """A row's prediction is by the trial of the greatest posterior weight given the
         rows of other tenths alone.
         """
         X, y = circle(25, K=3)
         weight = np.random.default_rng(1).uniform(0.5, 2, 25)
         rows = ArraySource(X, y, weight).whole()
+        alphas = np.geomspace(0.01, 3, 6)
         way = LengthscaleSearch(
-            rows,
-            "gaussian",
-            SCALED,
-            np.ones(2),
-            X.std(axis=0),
-            np.geomspace(0.01, 3, 6),
+            rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), alphas, is_classifier
         )
         trials = [way.trial(power) for power in range(-3, 4)]
         fold, share = np.empty(25, int), weight / weight.sum()
@@ -95,10 +101,25 @@ class TestLosses:
                     -(((trial.power - POLICY.few_power[0]) / POLICY.few_power[1]) ** 2)
                     / 2
                 )
-                for losses, scores in zip(trial.losses, trial.scores, strict=True):
-                    tried[prior - 25 * (share[others] @ losses[others])] = scores
+                for losses, predicted in zip(
+                    trial.losses, trial.predicted, strict=True
+                ):
+                    likelihood = -25 * (share[others] @ losses[others])
+                    if not is_classifier:
+                        # Normal errors of three outputs with the variance that fits
+                        errors = np.square(y - predicted).sum(axis=1)[others]
+                        variance = np.average(errors / 3, weights=weight[others])
+                        n_others = 25 * share[others].sum()
+                        likelihood = (
+                            3
+                            * n_others
+                            * norm(scale=np.sqrt(variance)).expect(
+                                lambda e, v=variance: norm.logpdf(e, scale=np.sqrt(v))
+                            )
+                        )
+                    tried[prior + likelihood] = predicted
             expected[~others] = tried[max(tried)][~others]
-        np.testing.assert_array_equal(_cross_chosen(trials, rows).predicted, expected)
+        np.testing.assert_array_equal(_cross_chosen(trials, way).predicted, expected)
 
     def test_of_one_score_for_two_classes(self):
         scores, truth = (
@@ -270,6 +291,22 @@ class TestMachine:
             ours.append(model.score(X[test], y[test]))
             theirs.append(peer.fit(X[train], y[train]).score(X[test], y[test]))
         assert np.mean(ours) >= np.mean(theirs) - 0.002
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("n", "most"), [(40, 1.1), (160, 1.0)])
+    def test_as_good_as_a_gaussian_process(self, n, most):
+        """Numbers: means of a few draws against the greatest marginal likelihood."""
+        X, y = make_friedman1(600, noise=1.0, random_state=0)
+        kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1.0)
+        process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
+        peer = make_pipeline(StandardScaler(), process)
+        splits = ShuffleSplit(6, train_size=n, test_size=600 - n, random_state=0)
+        ours, theirs = [], []
+        for train, test in splits.split(X):
+            model = KernelMachineRegressor(random_state=0).fit(X[train], y[train])
+            ours.append(model.score(X[test], y[test]))
+            theirs.append(peer.fit(X[train], y[train]).score(X[test], y[test]))
+        assert 1 - np.mean(ours) <= most * (1 - np.mean(theirs))
 
     def test_is_the_exact_machine(self, tmp_path):
         X, y = load_digits(return_X_y=True)

@@ -38,16 +38,13 @@ from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.parameters import CLASS_LOSSES
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.ridge_problem import stored_problem
-from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
-from bochner.features.nystroem import KernelRows
 from bochner.inputs.checks import caution_numbers, caution_unlabelled, checked_labels
 from bochner.inputs.targets import Signs
-from bochner.inputs.training import Target, TrainingRows, column_units
+from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Kernel
-from bochner.selection.choose import Choice, Model
-from bochner.selection.lengthscale import choose_for_few
+from bochner.selection.choose import Choice
 from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
@@ -634,54 +631,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             raise ValueError(
                 f"The model was fitted to other classes than {new}: fit it again."
             )
-
-    def _choose(self, rows: Prepared) -> Choice | None:
-        """The model learned from the data, or of few rows the one that their
-        leave-one-out errors choose.
-        """
-        choice = super()._choose(rows)
-        if choice is None and rows.way == "whole":
-            return self._choose_for_few(rows)
-        return choice
-
-    def _choose_for_few(self, rows: Prepared) -> Choice | None:
-        """One lengthscale and ridge penalty by leave-one-out log loss; None where
-        arguments or rows are not for that.
-
-        The map is the exact kernel with the rows, unless features, their number or
-        their solver are asked for: of 100 and 200 images of digits, 784 columns, 2,048
-        Fourier features lose a percent of the rows, and take longer.
-        """
-        # Leave-one-out errors know nothing of splits
-        if (
-            rows.source.splits is not None
-            or isinstance(self.kernel, Kernel)
-            or self.features not in ("auto", "fourier")
-        ):
-            return None
-        few = choose_for_few(
-            rows.source,
-            self.kernel,
-            column_units(self.encoder_),
-            given_alphas(self.alpha),
-        )
-        if few is None:
-            return None
-        is_size_open = isinstance(self.n_components, str)
-        by_kernel = self.solver == "exact"
-        if self.solver == "auto":
-            by_kernel = (
-                self.loss in ("auto", "squared")
-                and self.features == "auto"
-                and is_size_open
-                and not self._request.criterion
-            )
-        features: FeatureMap = KernelRows(few.kernel)
-        if not by_kernel:
-            size = POLICY.few_features if is_size_open else int(self.n_components)
-            features = FourierFeatures(few.kernel, size, random_state=rows.seed)
-        model = Model(features, None, few.report, few.alpha_per_weight)
-        return Choice(model, predictions=few.predictions if by_kernel else None)
 
     def _by_loss(
         self,

@@ -71,6 +71,7 @@ from bochner.features.leaves import (
     resized,
     seeded,
 )
+from bochner.features.nystroem import KernelRows
 from bochner.inputs.checks import threads_of
 from bochner.inputs.opened import exceeds_limit, given_batch, open_data
 from bochner.inputs.splits import row_splits, with_validation
@@ -95,8 +96,8 @@ from bochner.planning.solver_choice import (
     penalty_ratio,
 )
 from bochner.selection.budget import Budget
-from bochner.selection.choose import Choice, choose
-from bochner.selection.lengthscale import choose_kernel
+from bochner.selection.choose import Choice, Model, choose
+from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare
 from bochner.selection.report import of_many_columns
@@ -696,7 +697,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         if rows.y is not None and self._request.learnable():
             y = targets(rows.y)
-            if rows.X.shape[0] >= POLICY.fewest_rows:
+            if rows.X.shape[0] > POLICY.few_rows:
                 self.encoder_ = encoder = encoder.without_noise(
                     rows.X, y, rows.weight, seed, rows.fold
                 )
@@ -738,6 +739,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.level_variances_ = self.encoder_.level_variances(X, y, weight)
 
     def _choose(self, rows: Prepared) -> Choice | None:
+        """The model learned from the data, or of few rows the one that their
+        leave-one-out errors choose; None where there is neither.
+        """
+        choice = self._choose_learned(rows)
+        if choice is None and rows.way == "whole":
+            return self._choose_for_few(rows)
+        return choice
+
+    def _choose_learned(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of
         rows leave nothing to learn.
         """
@@ -766,13 +776,53 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         elif self._request.must_learn(features):
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} needs at "
-                f"least {fewest} distinct training rows and a fifth more for "
-                f"validation, at most {POLICY.most_learned_columns:,} encoded "
+                f"least {fewest} distinct rows, at most "
+                f"{POLICY.most_learned_columns:,} encoded "
                 "columns, and a target that varies; there are "
                 f"{n_rows:,} rows (duplicates included) and {columns:,} columns. Use "
                 "metric='isotropic' and features='fourier' or 'binning'."
             )
         return choice
+
+    def _choose_for_few(self, rows: Prepared) -> Choice | None:
+        """One lengthscale and ridge penalty by leave-one-out errors of few rows; None
+        where arguments or rows are not for that.
+
+        The map is the exact kernel with the rows, unless features, their number or
+        their solver are asked for: of 100 and 200 images of digits, 784 columns, 2,048
+        Fourier features lose a percent of the rows, and take longer.
+        """
+        # Leave-one-out errors know nothing of splits
+        if (
+            rows.source.splits is not None
+            or isinstance(self.kernel, Kernel)
+            or self.features not in ("auto", "fourier")
+        ):
+            return None
+        few = choose_for_few(
+            rows.source,
+            self.kernel,
+            column_units(self.encoder_),
+            given_alphas(self.alpha),
+            is_classifier(self),
+        )
+        if few is None:
+            return None
+        is_size_open = isinstance(self.n_components, str)
+        by_kernel = self.solver == "exact"
+        if self.solver == "auto":
+            by_kernel = (
+                self.loss in ("auto", "squared")
+                and self.features == "auto"
+                and is_size_open
+                and not self._request.criterion
+            )
+        features: FeatureMap = KernelRows(few.kernel)
+        if not by_kernel:
+            size = POLICY.few_features if is_size_open else int(self.n_components)
+            features = FourierFeatures(few.kernel, size, random_state=rows.seed)
+        model = Model(features, None, few.report, few.alpha_per_weight)
+        return Choice(model, predictions=few.predictions if by_kernel else None)
 
     def _problem(self, rows: Prepared, features: str, fewest: int) -> Problem | None:
         """The search for a model; None where too few distinct rows are left to learn

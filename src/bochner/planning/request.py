@@ -194,7 +194,7 @@ class FitRequest:
     def fewest_rows(self, features: str) -> int:
         """Rows by which a map is learned at the least."""
         asked = self.must_learn(features) or self.learns_from_few
-        return POLICY.fewest_asked_rows if asked else POLICY.fewest_rows
+        return POLICY.fewest_asked_rows if asked else POLICY.few_rows + 1
 
     def may_learn(
         self, features: str, n_rows: int, n_columns: int, is_sparse: bool = False

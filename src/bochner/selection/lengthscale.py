@@ -328,15 +328,16 @@ class FewRows(NamedTuple):
 
 
 class LengthscaleTrial(NamedTuple):
-    """A kernel, its power, and for each ridge penalty its log weight, losses of
-    rows, (A, n), and scores, (A, n, K).
+    """A kernel, its power, and for each ridge penalty the logarithms of its prior and
+    of its posterior weight, losses of rows, (A, n), and predictions, (A, n, K).
     """
 
     way: str
     power: float
+    log_prior: NDArray
     log_weights: NDArray
     losses: NDArray
-    scores: NDArray
+    predicted: NDArray
 
     @property
     def best(self) -> NDArray:
@@ -360,6 +361,8 @@ class LengthscaleSearch:
     spread : array of shape (d,)
         Deviations of the columns.
     alphas : array of shape (A,) or None
+    is_classifier : bool, default=True
+        Whether the losses are log losses of classes, not squared errors.
     """
 
     def __init__(
@@ -370,6 +373,7 @@ class LengthscaleSearch:
         lengths: NDArray,
         spread: NDArray,
         alphas: NDArray | None,
+        is_classifier: bool = True,
     ) -> None:
         self.rows = rows
         self.name = name
@@ -377,7 +381,10 @@ class LengthscaleSearch:
         self.lengths = lengths
         self.alphas = alphas
         self.spread = spread
-        self.probabilities = class_shares(both_classes(rows.y), 1 / (len(rows.y) + 2))
+        self.probabilities = None
+        if is_classifier:
+            shares = class_shares(both_classes(rows.y), 1 / (len(rows.y) + 2))
+            self.probabilities = shares
 
     def kernel(self, power: float) -> Stationary:
         """The kernel with the lengthscale 1.5^power times the spread of the columns."""
@@ -399,12 +406,29 @@ class LengthscaleSearch:
             Design(ArraySource(X, y, weight), features, np.float64).dense, X, weight
         )
         factor = KernelFactor(centred, y, weight, 2)
-        scores = y - factor.leave_one_out(self.penalties(factor.trace))
-        losses = best_losses(scores, self.probabilities, weight)
-        evidence = -len(y) * (losses @ (weight / weight.sum()))
+        errors = factor.leave_one_out(self.penalties(factor.trace))
+        predicted = y - errors
+        if self.probabilities is None:
+            losses = np.square(errors).sum(axis=2)
+        else:
+            losses = best_losses(predicted, self.probabilities, weight)
+        log_prior = self._prior(power)
+        log_weights = log_prior + self.log_likelihood(losses, weight)
         return LengthscaleTrial(
-            self.way, power, evidence + self._prior(power), losses, scores
+            self.way, power, log_prior, log_weights, losses, predicted
         )
+
+    def log_likelihood(self, losses: NDArray, weight: NDArray) -> NDArray:
+        """Logarithms of the likelihood of rows of some weights, for losses of shape
+        (A, n); errors of numbers are normal with the variance that suits them best.
+        """
+        _, y, row_weight = self.rows
+        n_rows = len(y) * weight.sum() / row_weight.sum()
+        mean = losses @ (weight / weight.sum())
+        if self.probabilities is not None:
+            return -n_rows * mean
+        least = np.finfo(np.float64).tiny
+        return -n_rows * y.shape[1] / 2 * np.log(np.maximum(mean, least))
 
     def _prior(self, power: float) -> NDArray:
         """Log prior weights of a lengthscale and of the ridge penalties."""
@@ -433,14 +457,18 @@ class LengthscaleSearch:
 
 
 def choose_for_few(
-    source: ArraySource, name: str, column_units: NDArray | None, alphas: NDArray | None
+    source: ArraySource,
+    name: str,
+    column_units: NDArray | None,
+    alphas: NDArray | None,
+    is_classifier: bool,
 ) -> FewRows | None:
-    """Choose the lengthscale of a kernel and the ridge penalty for few rows of classes.
+    """Choose the lengthscale of a kernel and the ridge penalty for few rows.
 
     Parameters
     ----------
     source : ArraySource
-        Its targets are -1 and 1.
+        Its targets are -1 and 1, or standardised numbers.
     name : str
         A key of `bochner.kernels.catalogue.NAMED`; "auto" is Gaussian, or Laplacian
         where that is clearly better, as for categories that are written as numbers.
@@ -449,6 +477,7 @@ def choose_for_few(
         that has no meaning.
     alphas : array of shape (A,) or None
         The ridge penalties allowed; None where they are chosen too.
+    is_classifier : bool
 
     Returns
     -------
@@ -479,7 +508,9 @@ def choose_for_few(
         )
     kernels = AUTO if name == "auto" else (name,)
     searches = {
-        label: LengthscaleSearch(rows, kernel, label, lengths, spread, alphas)
+        label: LengthscaleSearch(
+            rows, kernel, label, lengths, spread, alphas, is_classifier
+        )
         for kernel in kernels
         for way, lengths in ways.items()
         for label in [way if kernel == kernels[0] else f"{way}, {kernel} kernel"]
@@ -545,32 +576,32 @@ def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
             power, float(weights.sum(axis=0) @ np.log(POLICY.few_shares))
         )
     trials = list(tried.values())
-    report = _report(trials, way, chosen.rows.weight, clock)
+    report = _report(trials, chosen, clock)
     return FewRows(
-        chosen.kernel(power), per_weight, report, _cross_chosen(trials, chosen.rows)
+        chosen.kernel(power), per_weight, report, _cross_chosen(trials, chosen)
     )
 
 
 def _cross_chosen(
-    trials: Sequence[LengthscaleTrial], rows: Block
+    trials: Sequence[LengthscaleTrial], search: LengthscaleSearch
 ) -> HeldOutPredictions:
-    """Leave-one-out scores of each row by the machine selected without its fold.
+    """Leave-one-out predictions for each row by the machine selected without its fold.
 
     By the machine that was chosen with a row, its score is too good: of 30 rows of
     three classes, sets that should hold 80 % held 78, of choices without them 80.
     """
-    X, y, weight = rows
-    share = weight / weight.sum()
+    X, y, weight = search.rows
+    log_prior = np.concatenate([trial.log_prior for trial in trials])
+    losses = np.concatenate([trial.losses for trial in trials])
+    predicted = np.concatenate([trial.predicted for trial in trials])
     fold = fold_numbers(row_hashes(X), 0, POLICY.crossed_folds[0])
-    log_weights, losses, scores = (
-        np.concatenate([getattr(trial, part) for trial in trials])
-        for part in ("log_weights", "losses", "scores")
-    )
-    fold_shares = (fold == np.arange(POLICY.crossed_folds[0])[:, np.newaxis]) * share
-    best = (log_weights[:, np.newaxis] + len(y) * (losses @ fold_shares.T)).argmax(
-        axis=0
-    )
-    return HeldOutPredictions(scores[best[fold], np.arange(len(y))], y, weight)
+    cross_predicted = np.empty(y.shape)
+    for number in np.unique(fold):
+        out = fold == number
+        log_likelihood = search.log_likelihood(losses, np.where(out, 0.0, weight))
+        best = int(np.argmax(log_prior + log_likelihood))
+        cross_predicted[out] = predicted[best, out]
+    return HeldOutPredictions(cross_predicted, y, weight)
 
 
 def _are_alike(spread: NDArray, share: float) -> bool:
@@ -653,9 +684,12 @@ def class_shares(targets: NDArray, doubt: float = 0.0) -> NDArray[np.float64]:
 
 
 def _report(
-    trials: list[LengthscaleTrial], chosen: str, weight: NDArray, clock: Budget
+    trials: list[LengthscaleTrial], search: LengthscaleSearch, clock: Budget
 ) -> Report:
-    """Report of the lowest loss of each way to scale the columns."""
+    """Report of the lowest loss of each kernel and way to scale the columns, of which
+    one search is chosen.
+    """
+    weight = search.rows.weight
     share = weight / weight.sum()
     candidates = []
     names = list(dict.fromkeys(trial.way for trial in trials))
@@ -671,14 +705,14 @@ def _report(
     if len(names) > 1:
         reason = (
             "preferred for few rows; no other has a clearly lower leave-one-out loss"
-            if chosen == names[0]
+            if search.way == names[0]
             else "clearly lower leave-one-out loss"
         )
     return Report(
-        "log loss",
+        "squared error" if search.probabilities is None else "log loss",
         len(weight),
         candidates,
-        chosen,
+        search.way,
         reason,
         seconds={"one lengthscale": clock.elapsed},
     )

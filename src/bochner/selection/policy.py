@@ -15,9 +15,7 @@ class Policy:
     """Tuned constants of model selection; pairs are the least and the most."""
 
     # Validation rows.
-    # Distinct ones, without which nothing is learned that was not asked for
-    fewest_rows: int = 200
-    # Distinct ones, without which what was asked for is not learned either
+    # Distinct rows of a fit, without which what was asked for is not learned either
     fewest_asked_rows: int = 20
     most_held_out: int = 10_000  # tell log losses to a percent
     # Folds of small tables; larger ones hold out 1 / n_folds of the rows, once
@@ -222,7 +220,7 @@ class Policy:
     # Of the limit, that libraries and compiled code take before
     loaded_bytes: int = 150_000_000
     # Errors to learn its metric from: fewer show one where the noise is constant
-    fewest_scale_rows: int = 600
+    fewest_scale_rows: int = 750
     # Memory of a bin of a row, with what solvers and candidates make of it
     bin_bytes: int = 48
     # Shares of the loss: twice the features are taken where they lower it below the
@@ -257,8 +255,9 @@ class Policy:
     crossed_folds: tuple[int, int] = (10, 5)
     crossed_seconds: float = 0.05  # of a time limit, that must be left for each fold
 
-    # Few rows of classes, by leave-one-out log loss.
-    few_rows: int = 250  # distinct ones at most
+    # Few rows, by leave-one-out errors.
+    # Distinct ones, up to which nothing is learned that was not asked for
+    few_rows: int = 250
     few_entries: int = 20_000_000  # numbers of few rows at most, where these are dense
     # Where the exact kernel is not asked for; fewer cost accuracy
     few_features: int = 2_048

@@ -49,7 +49,7 @@ class SearchSpace:
     kernel: str = "auto"
     n_components: int | None = None
     alphas: NDArray | None = None
-    fewest_rows: int = POLICY.fewest_rows
+    fewest_rows: int = POLICY.few_rows + 1
     n_rows: int = 0
     n_outputs: int = 0
     logistic: bool = False

@@ -113,8 +113,8 @@ class Split:
 def split(
     source: ArraySource, fewest: int, seed: int, most: float = np.inf
 ) -> Split | None:
-    """Hold out rows, about a fifth of them or 10,000; None where fewer than `fewest`
-    distinct rows are left.
+    """Hold out rows, about a fifth of them or 10,000; None where there are fewer than
+    `fewest` distinct rows.
 
     Of the others `most` at most are rows to fit.
     """
@@ -133,7 +133,7 @@ def split(
     first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
     alone = first_duplicate == np.arange(rows.n_rows)
     distinct = int(np.count_nonzero(alone & fitted))
-    if distinct < fewest or not held_out.any():
+    if len(np.unique(hashes[weight > 0])) < fewest or not (distinct and held_out.any()):
         return None
     row_weight = float(weight[fitted].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)
