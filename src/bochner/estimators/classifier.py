@@ -61,9 +61,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     a monotone link, or by an isotonic curve if there are enough rows. Either is fitted
     to the exact leave-one-out scores of up to 4,096 training rows or, with conjugate
     gradients, to the scores of validation rows. Up to 250 distinct rows the model is by
-    default the exact kernel machine with one Gaussian lengthscale. This lengthscale,
-    the ridge penalty and the scaling of the columns are then selected by leave-one-out
-    log loss, and the model keeps the training rows.
+    default the exact kernel machine with one lengthscale. This lengthscale, the ridge
+    penalty, the kernel (Gaussian or Laplacian) and the scaling of the columns are then
+    selected by leave-one-out log loss, and the model keeps the training rows.
 
     Parameters
     ----------

@@ -64,7 +64,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     feature map of the kernel: Fourier features or random bins. Fourier features need
     one pass over the rows and O(D^2) memory, or conjugate gradients; bins always use
     conjugate gradients. By default the kernel, the lengthscales, alpha and D are
-    selected from the data.
+    selected from the data. Up to 250 distinct rows the model is by default the exact
+    kernel machine with one lengthscale, which keeps the training rows. This
+    lengthscale, alpha, the kernel (Gaussian or Laplacian) and the scaling of the
+    columns are then selected by leave-one-out errors.
 
     Parameters
     ----------
