@@ -48,7 +48,7 @@ def circle(n=80, seed=0, K=2):
 
 def chosen(X, y, name="auto", column_units=None, alphas=None, weight=None):
     source = ArraySource(X, y, weight)
-    return choose_for_few(source, name, column_units, alphas, True)
+    return choose_for_few(source, name, column_units, alphas, True, POLICY.few_rows, 0)
 
 
 def test_rows_that_tell_nothing_of_many_classes_have_a_machine():

@@ -743,8 +743,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         leave-one-out errors choose; None where there is neither.
         """
         choice = self._choose_learned(rows)
-        if choice is None and rows.way == "whole":
-            return self._choose_for_few(rows)
+        if rows.way != "whole":
+            return choice
+        if choice is None:
+            return self._choose_for_few(rows, POLICY.few_rows)
+        if choice.model.is_exact:
+            few = self._choose_for_few(rows, POLICY.simple_rows)
+            assert few is not None
+            model = replace(few.model, report=choice.model.report)
+            return few._replace(model=model)
         return choice
 
     def _choose_learned(self, rows: Prepared) -> Choice | None:
@@ -784,7 +791,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             )
         return choice
 
-    def _choose_for_few(self, rows: Prepared) -> Choice | None:
+    def _choose_for_few(self, rows: Prepared, most_rows: int) -> Choice | None:
         """One lengthscale and ridge penalty by leave-one-out errors of few rows; None
         where arguments or rows are not for that.
 
@@ -805,18 +812,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             column_units(self.encoder_),
             given_alphas(self.alpha),
             is_classifier(self),
+            most_rows,
+            rows.seed,
         )
         if few is None:
             return None
         is_size_open = isinstance(self.n_components, str)
-        by_kernel = self.solver == "exact"
-        if self.solver == "auto":
-            by_kernel = (
-                self.loss in ("auto", "squared")
-                and self.features == "auto"
-                and is_size_open
-                and not self._request.criterion
-            )
+        by_kernel = self.solver == "exact" or self._request.may_be_exact
         features: FeatureMap = KernelRows(few.kernel)
         if not by_kernel:
             size = POLICY.few_features if is_size_open else int(self.n_components)
@@ -844,6 +846,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             K,
             labels and alphas is None and self.loss in ("auto", "logistic"),
             has_common_unit(self.encoder_.statistic_),
+            alphas is None
+            and rows.way == "whole"
+            and rows.source.splits is None
+            and self._request.may_be_exact,
         )
         encoded = rows.source.encoded(np.float32)
         if (

@@ -119,6 +119,17 @@ class FitRequest:
         """
         return isinstance(self.alpha, str) and self.alpha != "auto"
 
+    @property
+    def may_be_exact(self) -> bool:
+        """Whether few rows may have the exact kernel without being asked."""
+        return (
+            self.solver == "auto"
+            and self.loss in ("auto", "squared")
+            and self.features == "auto"
+            and self.n_components == "auto"
+            and not self.criterion
+        )
+
     def needs_all(self, in_parts: bool = False) -> str | None:
         """The first parameter that needs all rows in memory, or at once for fits in
         parts; None if there is none.

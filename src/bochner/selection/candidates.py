@@ -20,6 +20,7 @@ from bochner.features import (
     FourierFeatures,
 )
 from bochner.features.metric import Metric, MetricFeatures
+from bochner.features.nystroem import KernelRows
 from bochner.kernels import Gaussian, Kernel, Stationary
 from bochner.kernels.catalogue import NAMED
 from bochner.selection.budget import (
@@ -34,6 +35,7 @@ from bochner.selection.comparison import (
     concatenate,
 )
 from bochner.selection.lengthscale import (
+    choose_for_few,
     choose_kernel,
     share_unit,
 )
@@ -185,7 +187,11 @@ def fit_bins(
         features,
         penalties,
         POLICY.traced_iterations,
-        by_logistic=race.validator.classes and problem.space.logistic,
+        by_logistic=(
+            race.validator.classes
+            and problem.space.logistic
+            and problem.n_rows >= POLICY.simple_rows
+        ),
     )
     return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
@@ -268,9 +274,27 @@ def fit_fourier(
 def fit_isotropic(
     kind: CandidateKind, race: Race, learned_metrics: LearnedMetrics
 ) -> CandidateResult:
-    """Fit Fourier features with one lengthscale: Gaussian or Laplacian, columns
-    scaled or not.
+    """Fit one lengthscale: Gaussian or Laplacian, columns scaled or not. Few rows have
+    the exact kernel, more of them Fourier features.
     """
+    problem = race.problem
+    few = None
+    if problem.may_be_exact:
+        few = choose_for_few(
+            problem.split.fit,
+            problem.space.kernel,
+            problem.column_units,
+            None,
+            problem.validator.classes,
+            POLICY.simple_rows,
+            problem.seed,
+        )
+    if few is not None:
+        features = KernelRows(few.kernel)
+        trial = problem.validator.solve_exactly(few.kernel, few.alpha_per_weight)
+        return CandidateResult(
+            kind.name, kind.rank, trial.n_rows, trial, lambda size: [(1.0, features)]
+        )
     kernel = (
         isotropic(race.problem)
         if learned_metrics.common_unit is None
@@ -359,7 +383,7 @@ def refit(
     """Fit a candidate of a race on the rows of another one; one lengthscale stays
     what it is.
     """
-    if entry.rank == 0:
+    if entry.rank == 0 and not entry.is_exact:
         features = concatenate(entry.of_size(entry.size)).draw(race.problem.n_columns)
         return replace(
             entry,
@@ -497,9 +521,7 @@ BINS_ALONE = CandidateKind(
 CANDIDATES = (
     LINEAR,
     FOURIER,
-    CandidateKind(
-        "Fourier features, one lengthscale", 0, _why_not_isotropic, fit_isotropic
-    ),
+    CandidateKind("one lengthscale", 0, _why_not_isotropic, fit_isotropic),
     CandidateKind(
         "random binning, learned lengthscales and linear map",
         3,

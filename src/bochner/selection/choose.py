@@ -79,6 +79,8 @@ class Model:
         Why there is no linear map, where one was requested.
     leading_loss : {"", "squared", "logistic"}
         The loss of classes that was far better for its bins than the other one.
+    is_exact : bool
+        Whether it is the exact kernel machine, whose lengthscale all rows choose.
     """
 
     features: FeatureMap
@@ -88,6 +90,7 @@ class Model:
     unmapped: str | None = None
     is_open: bool = False
     leading_loss: str = ""
+    is_exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,9 @@ def choose(problem: Problem) -> Choice:
             with race.stage("linear map"):
                 entry = _or_with_map(race, learned_metrics, sample, entry)
         report = _with_rows_curve(race, entry, race.report(entry.name, reason))
+        if entry.is_exact:
+            features = concatenate(entry.of_size(entry.size))
+            return Choice(Model(features, None, report, is_exact=True))
         if entry.has_bins:
             model = _iterated(race, learned_metrics, entry, report)
         else:

@@ -16,6 +16,7 @@ from bochner.engines.local import in_threads
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves, size_name
+from bochner.features.nystroem import KernelRows
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Candidate, Report, RowsCurve
@@ -73,6 +74,11 @@ class CandidateResult:
     of_size: Callable[[int], Maps]
     larger: Callable[[], CandidateResult] | None = None
     sizes: Sizes = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is an exact kernel machine."""
+        return isinstance(concatenate(self.of_size(self.size)), KernelRows)
 
     @property
     def has_bins(self) -> bool:
@@ -241,6 +247,8 @@ class Race:
                 return entry.losses
             rows = validator.subsample(size)
             features = concatenate(entry.of_size(size_of_model))
+            if isinstance(features, KernelRows):
+                return rows.solve_exactly(features.kernel, entry.trial.share).losses
             features.draw(self.problem.n_columns).fit_sample(rows.X, rows.weight)
             if entry.has_bins:
                 return rows.iterate(

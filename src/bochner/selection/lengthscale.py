@@ -469,8 +469,11 @@ def choose_for_few(
     column_units: NDArray | None,
     alphas: NDArray | None,
     is_classifier: bool,
+    most_rows: int,
+    seed: int,
 ) -> FewRows | None:
-    """Choose the lengthscale of a kernel and the ridge penalty for few rows.
+    """Choose the lengthscale of a kernel and the ridge penalty for few rows, by 400 of
+    them at most.
 
     Parameters
     ----------
@@ -485,6 +488,10 @@ def choose_for_few(
     alphas : array of shape (A,) or None
         The ridge penalties allowed; None where they are chosen too.
     is_classifier : bool
+    most_rows : int
+        Distinct rows at most.
+    seed : int
+        Of the rows that choose.
 
     Returns
     -------
@@ -494,12 +501,11 @@ def choose_for_few(
     """
     if (
         source.n_counted == 0
-        or min(source.n_counted, POLICY.few_rows) * source.X.shape[1]
-        > POLICY.few_entries
+        or min(source.n_counted, most_rows) * source.X.shape[1] > POLICY.few_entries
     ):
         return None
     clock = Budget()
-    rows = _distinct(source)
+    rows = _distinct(source, most_rows, seed)
     if rows is None:
         return None
     spread = deviations(rows.X, rows.weight)
@@ -525,19 +531,19 @@ def choose_for_few(
     return _decide(searches, clock)
 
 
-def _distinct(source: ArraySource) -> Block | None:
-    """Distinct dense rows; None if there are too many or too few of them, or only
-    one class.
+def _distinct(source: ArraySource, most: int, seed: int) -> Block | None:
+    """Distinct dense rows, or some of them; None if there are too many or too few, or
+    only one class.
     """
-    if (
-        source.n_rows > POLICY.few_rows * 100
-    ):  # few rows repeated a hundred times and more are looked for no more
+    # Few rows repeated a hundred times and more are looked for no more
+    if source.n_rows > most * 100:
         return None
-    X, y, weight = source.counted().distinct().whole()
-    if (
-        not POLICY.fewest_distinct <= len(y) <= POLICY.few_rows
-        or not np.ptp(y, axis=0).any()
-    ):
+    distinct = source.counted().distinct()
+    if not POLICY.fewest_distinct <= distinct.n_rows <= most:
+        return None
+    sample = distinct.sample(POLICY.searched_rows, np.random.default_rng(seed))
+    X, y, weight = sample.whole()
+    if not np.ptp(y, axis=0).any():
         return None
     return Block(X if isinstance(X, np.ndarray) else X.toarray(), y, weight)
 

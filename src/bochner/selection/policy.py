@@ -258,6 +258,7 @@ class Policy:
     # Few rows, by leave-one-out errors.
     # Distinct ones, up to which nothing is learned that was not asked for
     few_rows: int = 250
+    searched_rows: int = 400  # of them, that choose a lengthscale
     few_entries: int = 20_000_000  # numbers of few rows at most, where these are dense
     # Where the exact kernel is not asked for; fewer cost accuracy
     few_features: int = 2_048

@@ -42,6 +42,8 @@ class SearchSpace:
         Whether classes may have the logistic loss at last.
     has_common_unit : bool
         Whether all columns are numbers in one unit, as pixels are.
+    may_be_exact : bool
+        Whether the model may be an exact kernel machine, which keeps its rows.
     """
 
     features: str = "auto"
@@ -54,6 +56,7 @@ class SearchSpace:
     n_outputs: int = 0
     logistic: bool = False
     has_common_unit: bool = False
+    may_be_exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,14 @@ class Problem:
     def is_small(self) -> bool:
         """Whether rows are so few that simple candidates are preferred."""
         return self.is_refolded and self.n_rows <= POLICY.simple_rows
+
+    @property
+    def may_be_exact(self) -> bool:
+        """Whether rows are so few that the kernel machine of one lengthscale is the
+        exact one, beside those whose metrics are learned.
+        """
+        has_time = not self.budget.is_short
+        return self.space.may_be_exact and self.is_small and has_time
 
     @property
     def is_large(self) -> bool:
