@@ -285,7 +285,7 @@ def fit_isotropic(
             problem.space.kernel,
             problem.column_units,
             None,
-            problem.validator.classes,
+            True,
             POLICY.simple_rows,
             problem.seed,
         )

@@ -271,11 +271,12 @@ class Race:
         """The candidate that is preferred among those within the noise of the lowest
         loss; and the reason.
 
-        A linear model is preferred to all others. Of few rows, simple ones are, and
-        where no candidate is clearly better than the mean of the targets, as what they
-        seem to tell may be chance. Of more rows bins are preferred for classes, and for
-        numbers beside Fourier features, which alone err on outliers and at edges, of
-        which few validation rows tell.
+        A linear model is preferred to all others. Of few rows, simple ones are, of
+        which an exact kernel machine may be a standard error behind; and where no
+        candidate is clearly better than the mean of the targets, as what they seem to
+        tell may be chance. Of more rows bins are preferred for classes, and for numbers
+        beside Fourier features, which alone err on outliers and at edges, of which few
+        validation rows tell.
         """
         best = min(self.entries, key=self.loss)
         is_signal = self.is_signal(best)
@@ -288,7 +289,9 @@ class Race:
 
         def is_as_good(entry: CandidateResult) -> bool:
             usual = self.is_usual(entry) and not self.is_usual(best) and not simple
-            clear = POLICY.certain if usual or not is_signal else POLICY.clear
+            clear = POLICY.near if entry.is_exact else POLICY.clear
+            if usual or not is_signal:
+                clear = POLICY.certain
             return not self.better(best.losses, entry.losses, clear)
 
         chosen = next(filter(is_as_good, sorted(self.entries, key=place)))

@@ -561,18 +561,20 @@ def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
         return max(places, key=lambda place: tried[place].log_weights.max())
 
     tried.compute((way, power) for way in ways for power in POLICY.few_powers)
-    places = [best([(way, power) for power in POLICY.few_powers]) for way in ways]
+    preferred, *others = [
+        best([(way, power) for power in POLICY.few_powers]) for way in ways
+    ]
+    places = [preferred, best(others)] if others else [preferred]
     for _ in range(2):
         places = [
             best([(way, power), (way, power - 1), (way, power + 1)])
             for way, power in places
         ]
     way, power = places[0]
-    others = places[1:]
     if others and _clearly_better(
-        tried[best(others)], tried[places[0]], ways[way].rows.weight
+        tried[places[1]], tried[places[0]], ways[way].rows.weight
     ):
-        way, power = best(others)
+        way, power = places[1]
     near = [
         trial
         for (trial_way, trial_power), trial in tried.items()

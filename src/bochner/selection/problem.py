@@ -164,11 +164,15 @@ class Problem:
 
     @property
     def may_be_exact(self) -> bool:
-        """Whether rows are so few that the kernel machine of one lengthscale is the
-        exact one, beside those whose metrics are learned.
+        """Whether rows of classes are so few that the kernel machine of one lengthscale
+        is the exact one, beside those whose metrics are learned.
+
+        Numbers gain nothing: -.9 % of error (15 tables of 300 to 900 rows), cpu_act
+        +35 %.
         """
         has_time = not self.budget.is_short
-        return self.space.may_be_exact and self.is_small and has_time
+        is_asked = self.space.may_be_exact and self.validator.classes
+        return is_asked and self.is_small and has_time
 
     @property
     def is_large(self) -> bool:
