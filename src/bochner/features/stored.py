@@ -54,14 +54,6 @@ class Stored(ABC):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
 
-    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
-        """Add scale V Z' to T, of shape (K, n)."""
-        T += scale * self.forward(V)
-
-    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
-        """Add scale T Z to Q."""
-        self.backward(scale * T, Q)
-
     @abstractmethod
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         """Add the diagonals of Z'WZ to Q, shape (K, D), for weights of shape (K, n).
@@ -99,26 +91,6 @@ class StoredFloats(Stored):
             lambda part: T[:, slice(*part)] @ self.Z[slice(*part)],
             shards(self.n_rows, SHARD_ROWS),
         )
-
-    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
-        V = (scale * V).astype(self.Z.dtype, copy=False)
-
-        def add(start: int, stop: int) -> None:
-            for a in range(start, stop, TILE_ROWS):
-                rows = slice(a, min(a + TILE_ROWS, stop))
-                T[:, rows] += V @ self.Z[rows].T
-
-        little = LITTLE // max(2 * V.size, 1)
-        for_rows(add, self.n_rows, TILE_ROWS, max(little, TILE_ROWS))
-
-    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
-        T = (scale * T).astype(self.Z.dtype, copy=False)
-        sums = in_threads(
-            lambda part: T[:, slice(*part)] @ self.Z[slice(*part)],
-            shards(self.n_rows, SHARD_ROWS),
-            1 if self.Z.size * len(T) < LITTLE else None,
-        )
-        Q += np.sum(sums, axis=0)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         for a in range(0, self.n_rows, TILE_ROWS):
@@ -246,30 +218,12 @@ class StoredBins(Stored):
         self.width = len(ids)
 
     def forward(self, V: NDArray) -> NDArray:
-        T = np.zeros((len(V), self.n_rows), V.dtype)
-        self._gather(V, T, 1.0)
-        if self.order is None:
-            return T
-        rows = np.empty_like(T)
-        for row, stored_row in zip(rows, T, strict=True):
-            row[self.order] = stored_row
-        return rows
-
-    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
-        if self.order is None:
-            self._gather(V, T, scale)
-        else:
-            super().add_forward(V, T, scale)
-
-    def _gather(self, V: NDArray, T: NDArray, scale: float) -> None:
-        """Add to T as `add_forward` does, where its columns are in the order of
-        `ids`.
-        """
         from bochner.loops.bins import gather, gather_weighted
 
         V = np.ascontiguousarray(V)
         self._check(V)
-        values = self._values(V.dtype, scale)
+        T = np.zeros((len(V), self.n_rows), V.dtype)
+        values = self._values(V.dtype)
         loop = gather if values.ndim == 1 else gather_weighted
 
         def add(start: int, stop: int) -> None:
@@ -279,17 +233,20 @@ class StoredBins(Stored):
             add(0, self.n_rows)
         else:
             for_rows(add, self.n_rows)
+        if self.order is None:
+            return T
+        rows = np.empty_like(T)
+        for row, stored_row in zip(rows, T, strict=True):
+            row[self.order] = stored_row
+        return rows
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        self.add_backward(T, Q, 1.0)
-
-    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
         from bochner.loops.bins import scatter, scatter_weighted
 
         self._check(Q)
         T = T if self.order is None else np.stack([row.take(self.order) for row in T])
         T = np.ascontiguousarray(T, Q.dtype)
-        values = self._values(Q.dtype, scale)
+        values = self._values(Q.dtype)
         loop = scatter if values.ndim == 1 else scatter_weighted
         sums = Q if Q.flags.c_contiguous else np.zeros(Q.shape, Q.dtype)
         P = len(self.ids)
@@ -335,16 +292,15 @@ class StoredBins(Stored):
         Z = sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
         return Z if self.order is None else Z[np.argsort(self.order)]
 
-    def _values(self, dtype: np.dtype, scale: float) -> NDArray:
+    def _values(self, dtype: np.dtype) -> NDArray:
         """The values as the loops take them: of shape (P, n), or one for each grid,
         and zeros up to a multiple of 4.
         """
-        scaled = self.values if scale == 1 else scale * self.values
         if self.values.shape[1] > 1:
-            return scaled.astype(dtype, copy=False)
+            return self.values.astype(dtype, copy=False)
         P = len(self.values)
         values = np.zeros(-(-P // GRIDS) * GRIDS, dtype)
-        values[:P] = scaled[:, 0]
+        values[:P] = self.values[:, 0]
         if P % 2:  # it is added twice
             values[P - 1 : P + 1] = values[P - 1] / 2
         return values
@@ -398,12 +354,12 @@ class StoredTogether(Stored):
     def forward(self, V: NDArray) -> NDArray:
         T = np.zeros((len(V), self.n_rows), V.dtype)
         for part, columns, scale in self._each():
-            part.add_forward(V[:, columns], T, scale)
+            T += scale * part.forward(V[:, columns])
         return T
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         for part, columns, scale in self._each():
-            part.add_backward(T, Q[:, columns], scale)
+            part.backward(scale * T, Q[:, columns])
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         for part, columns, scale in compress(
