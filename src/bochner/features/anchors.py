@@ -21,7 +21,6 @@ from bochner.engines.local import STEP, for_rows, require_memory
 from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.stored import StoredSparse, require_length
 from bochner.kernels.base import check_count
-from bochner.sources.rowwise import rowwise
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
 # Of the rows that k-means takes at a time, and how often it sees each
@@ -270,7 +269,12 @@ class AnchorFeatures(FeatureMap):
         for_rows(loop, X.shape[0], tile)
         return ids, weights
 
-    def _rows(self, X: Rows) -> sp.csr_matrix:
+    def map_rows(self, X: Rows) -> sp.csr_matrix:
+        """Features of rows that are checked, with s entries in a row, the largest
+        first.
+        """
+        need = 2 * X.shape[0] * self.stored_bytes(X.dtype, packed=False)
+        require_memory(need, f"The landmarks of {X.shape[0]:,} rows", self.remedy)
         ids, weights = self.neighbors(X)
         wide = np.int32 if ids.size < 2**31 else np.int64
         starts = np.arange(len(ids) + 1, dtype=wide) * self.reach_
@@ -281,35 +285,16 @@ class AnchorFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredSparse:
         """Weights of the rows, held in memory."""
-        return StoredSparse(self._rows(X))
+        return StoredSparse(self.map_rows(X))
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's landmarks and weights."""
         return self._most_neighbors * (4 + dtype.itemsize) + 8
 
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> sp.csr_matrix:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            float32 gives float32; everything else float64.
-
-        Returns
-        -------
-        csr_matrix of shape (n, m), or a Dask array of such blocks
-            With s entries in a row, the largest first.
-        """
-        X = self._checked(X, reset=False)
-        need = 2 * X.shape[0] * self.stored_bytes(X.dtype, packed=False)
-        require_memory(need, f"The landmarks of {X.shape[0]:,} rows", self.remedy)
-        return self._rows(X)
-
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (m, K)."""
         require_length(coef, self.n_features_out)
-        return np.asarray(self._rows(X) @ coef).astype(coef.dtype, copy=False)
+        return np.asarray(self.map_rows(X) @ coef).astype(coef.dtype, copy=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return len(getattr(self, "landmarks_", ())) > 0

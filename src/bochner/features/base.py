@@ -102,17 +102,23 @@ class DenseFeatures(ABC):
             return StoredFloats(Z)
         centre = np.zeros(len(bounds)) if centre is None else centre
         stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
+        self._by_tiles(X, lambda rows, Z: stored.put(rows.start, Z))
+        return stored
+
+    def _by_tiles(self, X: Rows, use: Callable[[slice, NDArray], object]) -> None:
+        """Call ``use(rows, Z)`` with the features of each tile of the rows, on all
+        threads.
+        """
         tile = self._tile_rows(X.dtype)
 
-        def put(start: int, stop: int) -> None:
+        def loop(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
             for a in range(start, stop, tile):
                 b = min(a + tile, stop)
                 self.write(X[a:b], Z[: b - a])
-                stored.put(a, Z[: b - a])
+                use(slice(a, b), Z[: b - a])
 
-        for_rows(put, X.shape[0], tile)
-        return stored
+        for_rows(loop, X.shape[0], tile)
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that one stored row takes, in bytes."""
@@ -125,17 +131,12 @@ class DenseFeatures(ABC):
         more than a tile of features.
         """
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
-        tile = self._tile_rows(X.dtype)
 
-        def multiply(start: int, stop: int) -> None:
-            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                with np.errstate(over="ignore", invalid="ignore"):
-                    np.matmul(Z[: b - a], coef, out=result[a:b])
+        def multiply(rows: slice, Z: NDArray) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(Z, coef, out=result[rows])
 
-        for_rows(multiply, X.shape[0], tile)
+        self._by_tiles(X, multiply)
         return result
 
     def require_output(self, X: Rows, cure: str) -> None:
@@ -443,6 +444,30 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
         more than a tile of features.
         """
 
+    @abstractmethod
+    def map_rows(self, X: Rows) -> Any:
+        """Features of rows that are checked, as `transform` returns them.
+
+        Raises MemoryError, which names the cure, where they do not fit.
+        """
+
+    @rowwise(takes_files=False)
+    def transform(self, X: Any) -> Any:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d), or such a collection of Dask
+            float32 gives float32; everything else float64. Sparse rows are not made
+            dense as a whole.
+
+        Returns
+        -------
+        array of shape (n, D), or csr_matrix of a map whose features are sparse
+            For a Dask collection a Dask array, not computed yet.
+        """
+        return self.map_rows(self._checked(X, reset=False))
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns, which begin with the class in lower case."""
         check_is_fitted(self)
@@ -480,22 +505,8 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
     def check_rows(self, X: Rows) -> None:
         """Raise ValueError where the map does not serve such rows."""
 
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> NDArray:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            float32 gives float32; everything else float64. Sparse rows are not made
-            dense as a whole.
-
-        Returns
-        -------
-        array of shape (n, D)
-            For a Dask collection a Dask array, not computed yet.
-        """
-        X = self._checked(X, reset=False)
+    def map_rows(self, X: Rows) -> NDArray:
+        """Features of rows that are checked, shape (n, D)."""
         self.check_rows(X)
         self.require_output(X, self.remedy)
         return self.rows(X)

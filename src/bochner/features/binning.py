@@ -31,7 +31,6 @@ from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
 from bochner.kernels.base import check_count, check_kernel
 from bochner.notices import warn
-from bochner.sources.rowwise import rowwise
 
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
 # From which on an order of the rows of a block pays
@@ -332,26 +331,15 @@ class BinningFeatures(FeatureMap):
             "lookups", lambda: Lookups(self.keys_, self.offsets_, len(self.grids()))
         )
 
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> sp.csr_matrix:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            float32 gives float32; everything else float64.
-
-        Returns
-        -------
-        csr_matrix of shape (n, D), or a Dask array of such blocks
-            With at most P entries in a row, in the order of the grids.
+    def map_rows(self, X: Rows) -> sp.csr_matrix:
+        """Features of rows that are checked, with at most P entries in a row, in the
+        order of the grids.
         """
-        X = self._checked(X, reset=False)
         self._require_memory(X)
         return self.store(X).to_csr(X.dtype)
 
     def _require_memory(self, X: Rows) -> None:
-        """For what `transform` holds at once: a copy of the rows, ids, columns and
+        """For what `map_rows` holds at once: a copy of the rows, ids, columns and
         their parts, values and weights.
         """
         P = len(self.values_)

@@ -27,7 +27,6 @@ from bochner.features.base import (
 )
 from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
-from bochner.sources.rowwise import rowwise
 
 SMALLEST = np.finfo(np.float64).tiny  # unit of a column, whose inverse is finite
 
@@ -338,24 +337,15 @@ class ConcatenatedFeatures(FeatureMap):
         """Memory that a stored row takes, over all maps."""
         return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
 
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> NDArray | sp.csr_matrix:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        array or, where one of the maps gives such, csr_matrix of shape (n, D)
+    def map_rows(self, X: Rows) -> NDArray | sp.csr_matrix:
+        """Features of rows that are checked: an array or, where one of the maps gives
+        such, a csr_matrix.
         """
-        X = self._checked(X, reset=False)
         if (dense := self.dense) is not None:
             dense.require_output(X, self.remedy)
             return dense.rows(X)
         parts = [
-            _as_csr(part.transform(X)) * scale
+            _as_csr(part.map_rows(X)) * scale
             for part, scale in zip(self.maps_, self.scales.tolist(), strict=True)
         ]
         return sp.csr_matrix(sp.hstack(parts, format="csr"))

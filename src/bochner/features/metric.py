@@ -23,7 +23,6 @@ from bochner.features.stored import Stored
 from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
 from bochner.markup import cut_named, percent, table
-from bochner.sources.rowwise import rowwise
 
 if TYPE_CHECKING:
     from bochner.display import MetricDisplay
@@ -565,20 +564,9 @@ class MetricFeatures(FeatureMap):
             return dense.dot(X, coef)
         return self.features_.dot(self.metric.coordinates(X), coef)
 
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> Any:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        What the map gives: an array, or a csr_matrix.
-        """
-        X = self._checked(X, reset=False)
-        return self.features_.transform(self.metric.coordinates(X))
+    def map_rows(self, X: Rows) -> Any:
+        """Features of rows that are checked: an array, or a csr_matrix."""
+        return self.features_.map_rows(self.metric.coordinates(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the map's columns."""
