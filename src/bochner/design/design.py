@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.array_source import ArraySource, Block
+from bochner.data.array_source import Block
 from bochner.data.table_input import finite_predictions
 from bochner.design.device_moments import DeviceMoments, block_rows, moments_bytes
 from bochner.design.moments import Moments
@@ -214,18 +214,10 @@ class Design:
             n_sums = 1 if shared else len(spans).bit_length()
             n_bytes = factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks)
             require_factor_memory(n_bytes, D)
-            over = self
-            targets = "whole"
-            if K > MANY_OUTPUTS and not binned:
-                targets = "apart"
-                if isinstance(self.source, ArraySource):
-                    labelled = self.source.labelled()
-                    if labelled is not None:
-                        over = replace(self, source=labelled)
-                        targets = "labels"
             rows = min(rows, BINNED_ROWS) if binned else rows
-            work = sum_of_moments(D, K, self.dtype, rows, binned, shared, targets)
-            moments = over.reduce(work, self.features if binned else self.dense, spans)
+            apart = K > MANY_OUTPUTS and not binned
+            work = sum_of_moments(D, K, self.dtype, rows, binned, shared, apart)
+            moments = self.reduce(work, self.features if binned else self.dense, spans)
         return Moments.holding(
             np.require(moments.matrix, None, "W"),
             moments.n_rows,
