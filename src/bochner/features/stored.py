@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress, pairwise
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -265,19 +265,8 @@ class StoredBins(Stored):
             Q += sums
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        self._check(Q)
         squared = np.square(self.values)
-        if Q.dtype != np.float64 or len(Q) > 1 or squared.shape[1] > 1:
-            StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
-            return
-        # In double precision once: not compiled
-        row_weights = weight[0] if self.order is None else weight[0].take(self.order)
-        for ids, square, (first, stop) in zip(
-            self.ids, squared[:, 0], pairwise(self.offsets), strict=True
-        ):
-            Q[0, first:stop] += (
-                square * np.bincount(ids + 1, row_weights, stop - first + 1)[1:]
-            )
+        StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
 
     def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
         """The features as sparse rows, whose entries are in the order of the grids."""
@@ -379,43 +368,25 @@ class StoredSparse(Stored):
     """
 
     def __init__(self, Z: sp.csr_matrix) -> None:
-        self.Z = Z
-        self.n_rows = Z.shape[0]
-        self._parts: dict[tuple[int, int], sp.csr_matrix] = {}
-
-    def _part(self, start: int, stop: int) -> sp.csr_matrix:
-        """Some rows, of the same arrays: to copy them in every pass would take as long
-        as a product with them.
-        """
-        part = self._parts.get((start, stop))
-        if part is None:
-            Z = self.Z
-            first = Z.indptr[start]
-            last = Z.indptr[stop]
-            ends = Z.indptr[start : stop + 1] - first
-            arrays = (Z.data[first:last], Z.indices[first:last], ends)
-            part = sp.csr_matrix(arrays, (stop - start, Z.shape[1]), copy=False)
-            self._parts[start, stop] = part
-        return part
+        self.n_rows, self.n_features = Z.shape
+        self.shares = shards(self.n_rows, SHARD_ROWS)
+        self.parts = [Z[slice(*share)] for share in self.shares]
 
     def forward(self, V: NDArray) -> NDArray:
-        require_length(V.T, self.Z.shape[1])
-        T = np.empty((len(V), self.n_rows), V.dtype)
+        require_length(V.T, self.n_features)
         columns = np.ascontiguousarray(V.T)
-
-        def rows(start: int, stop: int) -> None:
-            T[:, start:stop] = (self._part(start, stop) @ columns).T
-
-        for_rows(rows, self.n_rows)
-        return T
+        products = in_threads(lambda part: (part @ columns).T, self.parts)
+        return np.hstack(products).astype(V.dtype, copy=False)
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        def piece(part: tuple[int, int]) -> NDArray:
-            columns = np.ascontiguousarray(T[:, slice(*part)].T)
-            return (self._part(*part).T @ columns).T
+        require_length(Q.T, self.n_features)
 
-        require_length(Q.T, self.Z.shape[1])
-        Q += fold(piece, shards(self.n_rows, SHARD_ROWS))
+        def back(k: int) -> NDArray:
+            columns = np.ascontiguousarray(T[:, slice(*self.shares[k])].T)
+            return (self.parts[k].T @ columns).T
+
+        Q += fold(back, range(len(self.parts)))
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        Q += (self.Z.power(2).T @ weight.T).T
+        for part, share in zip(self.parts, self.shares, strict=True):
+            Q += (part.power(2).T @ weight[:, slice(*share)].T).T
