@@ -475,11 +475,7 @@ class DenseBins(DenseFeatures):
         return self.features.n_features_out
 
     def write(self, X: Rows, out: NDArray) -> None:
-        stored = self.features.store(X)
-        assert isinstance(stored, StoredBins)
-        out[:, : self.n_features_out] = 0.0
-        columns = stored.ids.T + stored.offsets[:-1]
-        out[np.arange(len(columns))[:, np.newaxis], columns] = stored.values.T
+        out[:, : self.n_features_out] = self.features.map_rows(X).toarray()
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return ROWS

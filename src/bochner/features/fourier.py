@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
-from bochner.devices.conversion import any_arrays
 from bochner.devices.device import device_of
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import DenseFeatureMap, Rows, random_generator
@@ -238,21 +237,20 @@ class FourierFeatures(DenseFeatureMap):
             Of tensors a tensor, where X lies.
         """
         place = device_of(X)
-        if place is not None and not place.is_host:
-            check_is_fitted(self)
-            return features_there(self, X, place)
-        return self._from_host(X)
-
-    @any_arrays
-    def _from_host(self, X: Any) -> NDArray:
-        """Features of rows that lie in the processor's memory."""
-        place = current_device()
-        if place is None:
+        if place is None or place.is_host:
             return super().transform(X)
-        X = self._checked(X, reset=False)
+        check_is_fitted(self)
+        return features_there(self, X, place)
+
+    def map_rows(self, X: Rows) -> NDArray:
+        """Features of rows that are checked, by the device of the settings, shape (n,
+        D).
+        """
         self.check_rows(X)
         self.require_output(X, self.remedy)
-        return (on_device(self, place, X.dtype) or self).rows(X)
+        place = current_device()
+        there = None if place is None else on_device(self, place, X.dtype)
+        return (there or self).rows(X)
 
     def _projection(
         self, dtype: np.dtype

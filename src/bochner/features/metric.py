@@ -310,16 +310,10 @@ class Metric(Cached):
 
         return self._cached(dtype.char, prepare)
 
-    def mixed(self, linear: NDArray) -> Metric:
+    def mixed(self, linear: NDArray | None, relevance: NDArray | None = None) -> Metric:
         """Return this metric with its first coordinates replaced by a linear map of
-        them.
+        them, and with other relevances.
         """
-        return self.with_maps(linear)
-
-    def with_maps(
-        self, linear: NDArray | None, relevance: NDArray | None = None
-    ) -> Metric:
-        """Return this metric with another linear map, and relevances."""
         return Metric(
             self.n_features_in_,
             self.source_,
@@ -428,7 +422,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)
-    return metric.with_maps(metric.linear_, total / (total.sum() or 1.0))
+    return metric.mixed(metric.linear_, total / (total.sum() or 1.0))
 
 
 class MetricFeatures(FeatureMap):
@@ -536,15 +530,11 @@ class MetricFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> Stored:
         """Features of training rows, of which the map takes note."""
-        if self.is_dense:
-            return self.store(X, packed, centres)
-        return self.features_.fit_store(self.metric.coordinates(X), packed)
+        return self.features_.fit_store(self.metric.coordinates(X), packed, centres)
 
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory."""
-        if (dense := self.dense) is not None:
-            return dense.store(X, packed, centres)
-        return self.features_.store(self.metric.coordinates(X), packed)
+        return self.features_.store(self.metric.coordinates(X), packed, centres)
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes."""
@@ -560,8 +550,6 @@ class MetricFeatures(FeatureMap):
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K)."""
-        if (dense := self.dense) is not None:
-            return dense.dot(X, coef)
         return self.features_.dot(self.metric.coordinates(X), coef)
 
     def map_rows(self, X: Rows) -> Any:

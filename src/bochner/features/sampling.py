@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -298,7 +298,6 @@ LEVERAGE_ROWS = 1024
 # Effective dimension aimed at, of the number of frequencies or of rows, whichever is
 # less
 SHARE = 0.25
-CHUNK = 1024  # frequencies
 
 
 def draw_by_leverage(
@@ -344,21 +343,11 @@ def draw_by_leverage(
     drawn = weight[rows] * (1.0 if factors is None else factors)
     root = np.sqrt(drawn / drawn.mean())[:, np.newaxis]
     X = X[rows].astype(np.float64)
-    chunks = [slice(a, a + CHUNK) for a in range(0, POOL * m, CHUNK)]
-    all_angles = [X @ pool.frequencies[:, chunk] for chunk in chunks]
-
-    def waves() -> Iterator[tuple[slice, NDArray]]:
-        for chunk, angles in zip(chunks, all_angles, strict=True):
-            for wave in (np.cos, np.sin):
-                yield chunk, root * wave(angles) * np.sqrt(pool.weights[chunk])
-
-    K = np.zeros((len(rows), len(rows)))
-    for _, phi in waves():
-        K += phi @ phi.T
+    angles = X @ pool.frequencies
+    phis = [root * wave(angles) * np.sqrt(pool.weights) for wave in (np.cos, np.sin)]
+    K = sum(phi @ phi.T for phi in phis)
     factor = cho_factor(K + _ridge(K, m) * np.eye(len(rows)))
-    scores = np.zeros(POOL * m)
-    for chunk, phi in waves():
-        scores[chunk] += (phi * cho_solve(factor, phi)).sum(axis=0)
+    scores = sum((phi * cho_solve(factor, phi)).sum(axis=0) for phi in phis)
     share = scores / scores.sum()
     places = (rng.uniform() + np.arange(m)) / m
     chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)
