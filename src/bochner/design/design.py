@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.table_input import finite_predictions
-from bochner.design.device_moments import DeviceMoments, block_rows, moments_bytes
+from bochner.design.device_moments import DeviceMoments, moments_bytes
 from bochner.design.moments import Moments
 from bochner.design.passes import Group, Groups, Passes
 from bochner.design.reductions import (
@@ -263,7 +263,7 @@ class Design:
 
     def _device_rows(self, features: DeviceFeatures) -> int:
         """Rows of a block for a device."""
-        return max(256, min(block_rows(features), self.n_rows))
+        return max(256, min(features.block_rows, self.n_rows))
 
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of parts whose moments are summed by themselves: a power of two of

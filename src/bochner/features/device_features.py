@@ -18,6 +18,8 @@ from bochner.data.table_input import as_dense
 from bochner.data.weights import are_unit, weights_of
 from bochner.devices.device import Device, is_out_of_memory, parse_device, to_host
 from bochner.devices.device_fourier import DeviceFourier, block_rows, pieces
+from bochner.engines.local import limited
+from bochner.engines.prefetch import most_waiting
 from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.leaves import leaves
 from bochner.features.metric import Metric
@@ -25,6 +27,8 @@ from bochner.features.stored import Stored, StoredRows
 from bochner.notices import warn
 from bochner.settings import current
 
+LANES = 8  # threads that read for a device
+WAITING_BYTES = 512 << 20  # of the blocks that wait for a device
 ARRAYS = 4  # of D columns at a time: angles, features and what is made of them
 T = TypeVar("T")
 
@@ -75,8 +79,12 @@ class DeviceFeatures:
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block, by the memory of the device that is free: a power of two."""
-        return block_rows(self.place, self.row_bytes)
+        """Rows of a block, by the memory of the device that is free, a power of two,
+        and by that of the blocks that wait.
+        """
+        row = self.features.n_features_in_ * self.dtype.itemsize
+        most = limited(WAITING_BYTES) // (most_waiting(LANES) * row)
+        return min(block_rows(self.place, self.row_bytes), most)
 
     def coordinates(self, X: Rows) -> tuple[NDArray, ...]:
         """What the waves see of rows, each an array of NumPy."""
@@ -124,7 +132,7 @@ class DeviceFeatures:
         done = 0
         amplitudes = self.amplitudes.astype(self.dtype)
         for Z in self.each(
-            (X[a : a + size] for a in range(0, X.shape[0], size)), self.place.host
+            (X[a : a + size] for a in range(0, X.shape[0], size)), to_host
         ):
             np.multiply(Z, amplitudes, out=row_features[done : done + len(Z)])
             done += len(Z)
@@ -133,7 +141,7 @@ class DeviceFeatures:
     def products(self, blocks: Iterable[Rows], coef: NDArray) -> Iterator[NDArray]:
         """Yield products Z coef of some rows after the other, each of shape (b, K)."""
         V = self.place.put((coef * self.amplitudes[:, np.newaxis]).astype(self.dtype))
-        return self.each(blocks, lambda Z: self.place.host(self.place.product(Z, V)))
+        return self.each(blocks, lambda Z: to_host(self.place.product(Z, V)))
 
     def stored(self, blocks: Iterable[Block], centres: Centres) -> Iterator[StoredRows]:
         """Yield blocks with features that the device holds in the place of X; see
@@ -287,13 +295,13 @@ class StoredOnDevice(Stored):
         self.Z = Z
 
     def forward(self, V: NDArray) -> NDArray:
-        return self.place.host(self._forward(V))
+        return to_host(self._forward(V))
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         self._add(self.place.product(self._put(T), self.Z), Q)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        Q += self.place.host(
+        Q += to_host(
             self.place.product(self._put(weight), self.Z * self.Z)
         ) * np.square(self.amplitudes)
 
@@ -307,7 +315,7 @@ class StoredOnDevice(Stored):
         return self.place.product(self._put(V * self.amplitudes), self.Z.T)
 
     def _add(self, product: Any, Q: NDArray) -> None:
-        Q += self.place.host(product) * self.amplitudes
+        Q += to_host(product) * self.amplitudes
 
     def _put(self, array: NDArray) -> Any:
         return self.place.put(array.astype(self.dtype, copy=False))

@@ -354,9 +354,7 @@ class StoredTogether(Stored):
         for part, columns, scale in compress(
             self._each(), wanted or [True] * len(self.parts)
         ):
-            part_squares = np.zeros((len(Q), columns.stop - columns.start), Q.dtype)
-            part.squares(weight, part_squares)
-            Q[:, columns] += part_squares * scale**2
+            part.squares(scale**2 * weight, Q[:, columns])
 
 
 class StoredSparse(Stored):
