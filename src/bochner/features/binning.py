@@ -246,7 +246,12 @@ class BinningFeatures(FeatureMap):
                 "The bins of this map are numbered: draw it again, or look rows up "
                 "by store."
             )
-        return self._stored(X, [table.number for table in self._numbering], order)
+        tables = self._numbering
+
+        def number(p: int, hashes: NDArray, ids: NDArray) -> None:
+            tables[p].number(hashes, ids)
+
+        return self._stored(X, number, order)
 
     def finalize(self) -> None:
         """Lay out the columns after the last training row."""
@@ -283,7 +288,7 @@ class BinningFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
-        return self._stored(X, self.lookups().numbers())
+        return self._stored(X, self.lookups().look_up)
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's bins, and of its weights inside them where the kernel
@@ -292,9 +297,9 @@ class BinningFeatures(FeatureMap):
         return len(self.values_) * (4 + (dtype.itemsize if self._smooth.any() else 0))
 
     def _stored(
-        self, X: Rows, numbers: list[Numbers], order: NDArray[np.intp] | None = None
+        self, X: Rows, numbers: Numbers, order: NDArray[np.intp] | None = None
     ) -> StoredBins:
-        """Bins of the rows, as `numbers` of each grid tells them, in some order."""
+        """Bins of the rows, as `numbers` tells them, in some order."""
         grids = self.grids()
         tiles = grids.tiles(X if order is None else X[order])
         smooth = grids.is_smooth
@@ -302,7 +307,7 @@ class BinningFeatures(FeatureMap):
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
 
         def number(p: int) -> None:
-            grids.number(tiles, p, numbers[p], ids[p])
+            grids.number(tiles, p, numbers, ids[p])
             if smooth:
                 grids.weigh(tiles, p, values[p])
 

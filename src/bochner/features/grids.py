@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,8 +16,8 @@ from bochner.features.sampling import allocate
 from bochner.kernels import Kernel
 
 Numbers: TypeAlias = Callable[
-    [NDArray, NDArray], None
-]  # (hashes, ids): writes the number of each hash into ids
+    [int, NDArray, NDArray], None
+]  # (grid, hashes, ids): writes the number of each hash into ids
 TILE_ROWS = 8192
 LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and the factor by which a full table grows
 MANY_BINS, NO_COUNTS = 1 << 12, np.empty(0, np.int32)
@@ -217,18 +217,15 @@ class Lookups:
         rows = len(self.keys) // max(len(sizes), 1)
         self.tile_rows = min(max(rows, FEWEST_TILE_ROWS), MOST_TILE_ROWS)
 
-    def numbers(self) -> list[Numbers]:
-        """What writes the numbers of the hashes in each grid, -1 for bins that are
-        not known.
-        """
-        return [partial(self._look_up, p) for p in range(len(self.offsets) - 1)]
-
     def of_grid(self, p: int) -> tuple[NDArray, NDArray]:
         """Keys and slots of a grid; of buckets none."""
         keys = self.keys[slice(*self.offsets[p : p + 2])]
         return keys, self.slots[slice(*self.starts[p : p + 2])]
 
-    def _look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
+    def look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
+        """Write the numbers of the hashes in a grid into `ids`, -1 for bins that are
+        not known.
+        """
         from bochner.loops.bins import bucket
 
         if self.n_buckets:
@@ -327,9 +324,9 @@ class Grids:
         last = [np.ascontiguousarray(one.transpose(1, 2, 0)) for one in lattices]
         return (*last, values), at_zero, reach
 
-    def tiles(self, X: Any) -> Sequence[Any]:
-        """Rows in pieces that stay in the cache, dense ones by columns with the least
-        and greatest value of each.
+    def tiles(self, X: Any) -> list[tuple[slice, Any]]:
+        """Rows in pieces that stay in the cache, with their places, dense ones by
+        columns with the least and greatest value of each.
 
         Raises MemoryError where rows with smooth bins are sparse and do not fit the
         memory when they are dense.
@@ -344,10 +341,13 @@ class Grids:
                 f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,",
                 "Use fewer rows or columns at a time.",
             )
-        parts = [X[a : a + TILE_ROWS] for a in range(0, X.shape[0], TILE_ROWS)]
+        n_rows = X.shape[0]
+        parts = [
+            slice(a, min(a + TILE_ROWS, n_rows)) for a in range(0, n_rows, TILE_ROWS)
+        ]
         if sparse and not self.is_smooth:
-            return parts
-        return [by_columns(as_dense(part)) for part in parts]
+            return [(part, X[part]) for part in parts]
+        return [(part, by_columns(as_dense(X[part]))) for part in parts]
 
     def order(self, X: NDArray) -> NDArray[np.intp] | None:
         """Order in which neighbours share many bins: along the column that the grids
@@ -358,9 +358,8 @@ class Grids:
         """
         sample = X[:: max(len(X) // SAMPLED_ROWS, 1)]
         tile = by_columns(sample)
-        hashes = np.empty(len(sample), np.int64)
         n_bins = [
-            len(np.unique(hashes[: self._hash(tile, p, hashes)]))
+            len(np.unique(self._hash(tile, p)))
             for p in range(min(len(self), SAMPLED_GRIDS))
         ]
         if np.mean(n_bins) < MANY_OWN * len(sample):
@@ -371,37 +370,33 @@ class Grids:
         return np.argsort(X[:, np.argmax(cuts)], kind="stable")
 
     def number(
-        self, tiles: Sequence[Any], p: int, numbers: Numbers, ids: NDArray
+        self, tiles: list[tuple[slice, Any]], p: int, numbers: Numbers, ids: NDArray
     ) -> None:
         """Write the number of each row's bin in grid p into `ids`."""
-        hashes = np.empty(min(TILE_ROWS, len(ids)), np.int64)
-        done = 0
-        for tile in tiles:
-            tile_hashes = hashes[: self._hash(tile, p, hashes)]
-            numbers(tile_hashes, ids[done : done + len(tile_hashes)])
-            done += len(tile_hashes)
+        for rows, tile in tiles:
+            numbers(p, self._hash(tile, p), ids[rows])
 
-    def _hash(self, tile: Any, p: int, hashes: NDArray) -> int:
+    def _hash(self, tile: Any, p: int) -> NDArray[np.int64]:
+        """Hashes of the bins of a tile's rows in grid p."""
         from bochner.loops.bins import hash_dense, hash_sparse
 
         lattices = self.inverses[p], self.shifts[p], self.multipliers[p]
         if sp.issparse(tile):
-            rows = tile.shape[0]
-            hash_sparse(tile.indptr, tile.indices, tile.data, *lattices, hashes[:rows])
+            hashes = np.empty(tile.shape[0], np.int64)
+            hash_sparse(tile.indptr, tile.indices, tile.data, *lattices, hashes)
         else:
-            rows = tile[0].shape[1]
-            hash_dense(*tile, *lattices, hashes[:rows])
-        return rows
+            hashes = np.empty(tile[0].shape[1], np.int64)
+            hash_dense(*tile, *lattices, hashes)
+        return hashes
 
-    def weigh(self, tiles: Sequence[Any], p: int, values: NDArray) -> None:
+    def weigh(self, tiles: list[tuple[slice, Any]], p: int, values: NDArray) -> None:
         """Write the value of the grid times the weight of each row inside its bin
         into `values`.
         """
         from bochner.loops.bins import weigh
 
-        done = 0
-        for columns, _, _ in tiles:
-            part = values[done : done + columns.shape[1]]
-            part[:] = self.values[p]
-            weigh(columns, self.inverses[p], self.shifts[p], self.smooth[p], part)
-            done += len(part)
+        values[:] = self.values[p]
+        for rows, (columns, _, _) in tiles:
+            weigh(
+                columns, self.inverses[p], self.shifts[p], self.smooth[p], values[rows]
+            )
