@@ -130,7 +130,7 @@ class GramSum:
         self.place = place
         self.n_columns = n_columns
         zeros = np.zeros((n_columns + n_beside, n_columns + n_beside))
-        self._total = place.put(zeros) if place.has_double else zeros
+        self._total: Any = place.put(zeros) if place.has_double else zeros
 
     def add(self, Z: Any, E: Any) -> None:
         """Add the products of rows. Where this fails for want of memory, a part of them

@@ -299,11 +299,24 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
     def draw(self, n_features: int) -> Self:
         """Draw the random part of the map, for `n_features` columns."""
 
+    @property
+    def inner(self) -> Sequence[FeatureMap]:
+        """The drawn maps that are inside of this one, as a rule none."""
+        return ()
+
+    def seen(self, X: Rows) -> Rows:
+        """Checked rows as the maps inside see them."""
+        return X
+
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Fit what depends on a sample of the rows and their weights, shape (n,)."""
+        for part in self.inner:
+            part.fit_sample(self.seen(X), weight)
 
     def fit_rows(self, X: Rows) -> None:
         """Register training rows."""
+        for part in self.inner:
+            part.fit_rows(self.seen(X))
 
     def fit_store(
         self, X: Rows, packed: bool = False, centres: Centres = None
@@ -314,9 +327,13 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
 
     def finalize(self) -> None:
         """Complete the map after the last training row."""
+        for part in self.inner:
+            part.finalize()
 
     def check_occupancy(self) -> None:
         """Warn if the map does not suit the training rows."""
+        for part in self.inner:
+            part.check_occupancy()
 
     def _checked(self, X: Any, *, reset: bool = True) -> Rows:
         """Rows as the methods take them; their columns are noted, or else compared
@@ -365,7 +382,7 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
     @property
     def sample_rows(self) -> int:
         """Rows of a sample that `fit_sample` has use for."""
-        return SAMPLE_ROWS
+        return max((part.sample_rows for part in self.inner), default=SAMPLE_ROWS)
 
     @property
     def parts(self) -> list[FeatureMap]:
@@ -434,9 +451,9 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
         for X, y, weight in blocks:
             yield StoredRows(self.store(X, centres=centres), y, weight)
 
-    @abstractmethod
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that one stored row takes, in bytes."""
+        return sum(part.stored_bytes(dtype, packed) for part in self.inner)
 
     @abstractmethod
     def dot(self, X: Rows, coef: NDArray) -> NDArray:

@@ -243,18 +243,17 @@ class ConcatenatedFeatures(FeatureMap):
     def _lay_out(self) -> None:
         self.edges_[1:] = np.cumsum([part.n_features_out for part in self.maps_])
 
+    @property
+    def inner(self) -> list[FeatureMap]:
+        """The fitted maps."""
+        return self.maps_
+
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Show a sample of the rows to every map, and lay out the columns of those
         whose number it decides.
         """
-        for part in self.maps_:
-            part.fit_sample(X, weight)
+        super().fit_sample(X, weight)
         self._lay_out()
-
-    def fit_rows(self, X: Rows) -> None:
-        """Show training rows to every map."""
-        for part in self.maps_:
-            part.fit_rows(X)
 
     def fit_store(
         self, X: Rows, packed: bool = False, centres: Centres = None
@@ -267,14 +266,8 @@ class ConcatenatedFeatures(FeatureMap):
 
     def finalize(self) -> None:
         """Finalize every map, and lay out their columns."""
-        for part in self.maps_:
-            part.finalize()
+        super().finalize()
         self._lay_out()
-
-    def check_occupancy(self) -> None:
-        """Let every map warn."""
-        for part in self.maps_:
-            part.check_occupancy()
 
     @property
     def n_features_out(self) -> int:
@@ -304,11 +297,6 @@ class ConcatenatedFeatures(FeatureMap):
         return self.weights is None and len(self.maps) > 1
 
     @property
-    def sample_rows(self) -> int:
-        """Rows of a sample that one of the maps has use for."""
-        return max(part.sample_rows for part in self.maps_)
-
-    @property
     def parts(self) -> list[FeatureMap]:
         """The fitted maps."""
         return self.maps_
@@ -332,10 +320,6 @@ class ConcatenatedFeatures(FeatureMap):
         return (
             (part, [centre]) for part, centre in zip(self.maps_, centres, strict=True)
         )
-
-    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        """Memory that a stored row takes, over all maps."""
-        return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
 
     def map_rows(self, X: Rows) -> NDArray | sp.csr_matrix:
         """Features of rows that are checked: an array or, where one of the maps gives

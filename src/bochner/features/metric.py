@@ -511,50 +511,34 @@ class MetricFeatures(FeatureMap):
         """Write the features of a few rows, where these are dense, into the first
         columns of `out`.
         """
-        self.features_.write(self.metric.coordinates(X), out)
+        self.features_.write(self.seen(X), out)
 
     @property
-    def sample_rows(self) -> int:
-        """Rows of a sample that the map has use for."""
-        return self.features_.sample_rows
+    def inner(self) -> list[FeatureMap]:
+        """The map of the coordinates."""
+        return [self.features_]
 
-    def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Show the coordinates of a sample of the rows to the map."""
-        self.features_.fit_sample(self.metric.coordinates(X), weight)
-
-    def fit_rows(self, X: Rows) -> None:
-        """Show the coordinates of training rows to the map."""
-        self.features_.fit_rows(self.metric.coordinates(X))
+    def seen(self, X: Rows) -> Rows:
+        """Coordinates of the rows."""
+        return self.metric.coordinates(X)
 
     def fit_store(
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> Stored:
         """Features of training rows, of which the map takes note."""
-        return self.features_.fit_store(self.metric.coordinates(X), packed, centres)
+        return self.features_.fit_store(self.seen(X), packed, centres)
 
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory."""
-        return self.features_.store(self.metric.coordinates(X), packed, centres)
-
-    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        """Memory that a stored row takes."""
-        return self.features_.stored_bytes(dtype, packed)
-
-    def finalize(self) -> None:
-        """Finalize the map."""
-        self.features_.finalize()
-
-    def check_occupancy(self) -> None:
-        """Let the map warn."""
-        self.features_.check_occupancy()
+        return self.features_.store(self.seen(X), packed, centres)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K)."""
-        return self.features_.dot(self.metric.coordinates(X), coef)
+        return self.features_.dot(self.seen(X), coef)
 
     def map_rows(self, X: Rows) -> Any:
         """Features of rows that are checked: an array, or a csr_matrix."""
-        return self.features_.map_rows(self.metric.coordinates(X))
+        return self.features_.map_rows(self.seen(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the map's columns."""
