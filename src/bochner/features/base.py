@@ -10,9 +10,13 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.arrays import Floats
@@ -84,12 +88,6 @@ class DenseFeatures(ABC):
 
         for_rows(loop, X.shape[0], tile)
         return Z
-
-    def mean(self, X: Rows, weight: NDArray) -> Floats:
-        """Weighted mean features of some rows, shape (D,)."""
-        Z = self.rows(X)
-        share = weight / weight.sum()
-        return product(share[np.newaxis], Z.astype(np.float64, copy=False))[0]
 
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory; see `FeatureMap.store`."""
@@ -227,7 +225,9 @@ class KernelParameter(BaseEstimator):
         return super().set_params(**params)
 
 
-class FeatureMap(Cached, TransformerMixin, KernelParameter):
+class FeatureMap(
+    Cached, ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelParameter
+):
     """A map from rows to D features, and a scikit-learn transformer.
 
     `fit` takes all rows at once. Who has them in blocks calls, in this order,
@@ -427,10 +427,12 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
         Equations about the mean stay the same, and lose no digits to a mean that is
         large beside the deviations.
         """
-        return [
-            None if part.dense is None else part.dense.mean(X, weight)
-            for part in self.parts
-        ]
+        share = (weight / weight.sum())[np.newaxis]
+        means = list[NDArray | None]()
+        for part in self.parts:
+            Z = None if part.dense is None else part.dense.rows(X).astype(np.float64)
+            means.append(None if Z is None else product(share, Z)[0])
+        return means
 
     @abstractmethod
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
@@ -485,16 +487,10 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
         """
         return self.map_rows(self._checked(X, reset=False))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns, which begin with the class in lower case."""
-        check_is_fitted(self)
-        check_feature_names_in(self, input_features)
-        prefix = type(self).__name__.lower()
-        return np.array([f"{prefix}{name}" for name in self._column_names()], object)
-
-    def _column_names(self) -> Iterable[Any]:
-        """What tells the columns from one another: their numbers."""
-        return range(self.n_features_out)
+    @property
+    def _n_features_out(self) -> int:
+        """Number of columns, of which scikit-learn makes names."""
+        return self.n_features_out
 
     def _in(self, dtype: np.dtype, name: str) -> NDArray:
         """An array of the map in a precision, made once after a draw."""
@@ -519,11 +515,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
         """The map itself."""
         return self
 
-    def check_rows(self, X: Rows) -> None:
-        """Raise ValueError where the map does not serve such rows."""
-
     def map_rows(self, X: Rows) -> NDArray:
         """Features of rows that are checked, shape (n, D)."""
-        self.check_rows(X)
         self.require_output(X, self.remedy)
         return self.rows(X)

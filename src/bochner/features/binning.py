@@ -390,13 +390,6 @@ class BinningFeatures(FeatureMap):
             for_rows(add, len(X))
         return sums.astype(coef.dtype)
 
-    def _column_names(self) -> list[str]:
-        return [
-            f"_grid{p}_bin{k}"
-            for p, size in enumerate(np.diff(self.offsets_))
-            for k in range(size)
-        ]
-
 
 # Of a grid: its bins meet by chance with a probability of less than a percent
 FEWEST_BUCKETS = 128

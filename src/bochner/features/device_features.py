@@ -229,7 +229,7 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
         raise ValueError(
             "Input X contains NaN or infinity. Impute, drop or clip such values."
         )
-    features.check_rows(HostColumns(X))
+    features.kernel.check_rows(HostColumns(X))
     there = on_device(
         features, place, np.float64 if X.dtype == torch.float64 else np.float32
     )

@@ -174,7 +174,7 @@ class FourierFeatures(DenseFeatureMap):
         """Check that the kernel serves such rows; with sampling="leverage" resample
         the frequencies for them.
         """
-        self.check_rows(X)
+        self.kernel.check_rows(X)
         if self.sampling == "leverage":
             m = self.frequencies_.shape[1]
             self.frequencies_, weights = draw_by_leverage(
@@ -197,10 +197,6 @@ class FourierFeatures(DenseFeatureMap):
         """Amplitudes of the columns, shape (D,)."""
         pairs = len(self.amplitudes_) - len(self.offsets_)
         return np.concatenate([self.amplitudes_[:pairs], self.amplitudes_])
-
-    def check_rows(self, X: Rows) -> None:
-        """Raise ValueError where the kernel does not serve such rows."""
-        self.kernel.check_rows(X)
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`.
@@ -246,7 +242,7 @@ class FourierFeatures(DenseFeatureMap):
         """Features of rows that are checked, by the device of the settings, shape (n,
         D).
         """
-        self.check_rows(X)
+        self.kernel.check_rows(X)
         self.require_output(X, self.remedy)
         place = current_device()
         there = None if place is None else on_device(self, place, X.dtype)
@@ -290,12 +286,6 @@ class FourierFeatures(DenseFeatureMap):
             raise ValueError(
                 "The arrays of this FourierFeatures are inconsistent. Fit it again."
             )
-
-    def _column_names(self) -> list[str]:
-        m = len(self.amplitudes_)
-        pairs = m - len(self.offsets_)
-        waves = ("cos", range(pairs)), ("sin", range(pairs)), ("cos", range(pairs, m))
-        return [f"_{wave}{j}" for wave, numbers in waves for j in numbers]
 
 
 def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArray:
