@@ -34,7 +34,6 @@ from bochner.features.stored import StoredRows
 from bochner.sources.stream import even_ranges
 
 STORED_BYTES = 1 << 30
-MANY_OUTPUTS = 64  # whose products with one another are not taken
 STORED_SHARE = 0.5
 # Of parts at most, whose sums are added in a tree: no more workers have something to do
 # in a pass
@@ -215,8 +214,7 @@ class Design:
             n_bytes = factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks)
             require_factor_memory(n_bytes, D)
             rows = min(rows, BINNED_ROWS) if binned else rows
-            apart = K > MANY_OUTPUTS and not binned
-            work = sum_of_moments(D, K, self.dtype, rows, binned, shared, apart)
+            work = sum_of_moments(D, K, self.dtype, rows, binned, shared)
             moments = self.reduce(work, self.features if binned else self.dense, spans)
         return Moments.holding(
             np.require(moments.matrix, None, "W"),

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.weights import are_one, are_unit, unit_weights
-from bochner.engines.algebra import gram, product
+from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 from bochner.features.base import DenseFeatures
@@ -52,9 +52,6 @@ class Moments:
     shared : bool, default=False
         Whether all threads make one block's product, in panels, which takes a tenth
         more operations.
-    apart : bool, default=False
-        Whether the products of different columns of Y, for which regression has no use,
-        stay zero.
     """
 
     def __init__(
@@ -63,13 +60,11 @@ class Moments:
         n_outputs: int,
         dtype: DTypeLike = np.float32,
         shared: bool = False,
-        apart: bool = False,
     ) -> None:
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.dtype = np.dtype(dtype)
         self.shared = shared
-        self.apart = apart
         self.n_columns = n_features + n_outputs + 1
         self.matrix = np.zeros((self.n_columns, self.n_columns))
         self.n_rows = 0
@@ -136,27 +131,8 @@ class Moments:
         if not are_unit(weight):
             A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
         with single_threaded_blas():
-            if self.apart:
-                self._add_apart(A)
-            else:
-                self.matrix += gram(A) if self.shared else A.T @ A
+            self.matrix += gram(A) if self.shared else A.T @ A
         self.n_rows += int(np.count_nonzero(weight))
-
-    def _add_apart(self, A: NDArray) -> None:
-        """Add all but the products of different targets."""
-        D = self.n_features
-        Z = A[:, :D]
-        T = A[:, D:]
-        cross = (product if self.shared else np.matmul)(Z.T, T)
-        squares = np.einsum("nk,nk->k", T[:, :-1], T[:, :-1], dtype=np.float64)
-        sums = T[:, -1] @ T
-        self.matrix[:D, :D] += gram(Z) if self.shared else Z.T @ Z
-        self.matrix[:D, D:] += cross
-        self.matrix[D:, :D] += cross.T
-        target_columns = np.arange(D, self.n_columns - 1)
-        self.matrix[target_columns, target_columns] += squares
-        self.matrix[-1, D:] += sums
-        self.matrix[D:-1, -1] += sums[:-1]
 
     def add_bins(
         self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray

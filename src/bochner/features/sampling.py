@@ -97,18 +97,11 @@ def draw_frequencies(
     alone = _sign_flips_alone(terms)
     if sampling == "auto" and alone and cheaper(n_features, n_frequencies, CLEARLY):
         sampling = "structured"
-    if sampling == "structured":
-        for leaf in (leaf for _, leaves in terms for leaf in leaves):
-            _require_draws(leaf, sampling)
-            if not _has_directions(leaf):
-                raise ValueError(
-                    "sampling='structured' needs frequencies of uniform direction, and "
-                    f"those of {leaf!r} have none: use "
-                    "sampling='orthogonal' or 'qmc'."
-                )
-        if alone and n_features >= SignedHadamard.fewest:
-            flips = _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, rng)
-            return Draw(flips.frequencies(), weights, flips)
+    for leaf in (leaf for _, leaves in terms for leaf in leaves):
+        _require_draws(leaf, sampling)
+    if sampling == "structured" and alone and n_features >= SignedHadamard.fewest:
+        flips = _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, rng)
+        return Draw(flips.frequencies(), weights, flips)
     blocks = [
         _draw_term(leaves, count, n_features, sampling, rng)
         for (_, leaves), count in zip(terms, counts, strict=True)
@@ -151,8 +144,6 @@ def _draw_term(
         for leaf, measure in zip(leaves, measures, strict=True)
     ]
     if any(isinstance(measure, Drawn) for measure in measures):
-        for leaf in leaves:
-            _require_draws(leaf, sampling)
         sampling = "iid"
     elif sampling == "auto":
         # Few dimensions and many points, which Sobol's fill more evenly; uniform
@@ -272,13 +263,19 @@ def _sign_flips_alone(terms: Sequence[Term]) -> bool:
 
 
 def _require_draws(leaf: Leaf, sampling: str) -> None:
-    if not isinstance(leaf.spectral_measure(), Drawn):
-        return
-    if sampling not in ("auto", "iid", "leverage"):
+    """Raise ValueError where frequencies of a leaf cannot be drawn so."""
+    if isinstance(leaf.spectral_measure(), Drawn):
+        if sampling not in ("auto", "iid", "leverage"):
+            raise ValueError(
+                f"sampling={sampling!r} computes frequencies from its own points, "
+                f"and those of {leaf!r} are drawn by "
+                "its sampler: use sampling='iid'."
+            )
+    elif sampling == "structured" and not _has_directions(leaf):
         raise ValueError(
-            f"sampling={sampling!r} computes frequencies from its own points, "
-            f"and those of {leaf!r} are drawn by "
-            "its sampler: use sampling='iid'."
+            "sampling='structured' needs frequencies of uniform direction, and "
+            f"those of {leaf!r} have none: use "
+            "sampling='orthogonal' or 'qmc'."
         )
 
 
