@@ -39,29 +39,16 @@ class Prepared(NamedTuple):
     scale : array of shape (q,)
     source : int array of shape (q,), or None
         Column of each coordinate; None where these are the columns in order.
-    warps : slice, int array, or None
-        Coordinates that are warped.
-    warped : slice or int array
-        Their columns.
+    warped : int array of shape (w,)
+        Columns of the coordinates that are warped.
     mixed : array
         The linear map, transposed.
     """
 
     scale: NDArray
     source: NDArray | None
-    warps: slice | NDArray | None
-    warped: slice | NDArray
+    warped: NDArray
     mixed: NDArray
-
-
-def _as_slice(numbers: NDArray) -> slice | NDArray:
-    """Numbers that follow one another as a slice, by which arrays are read several
-    times as fast.
-    """
-    follow = len(numbers) > 0 and np.array_equal(
-        numbers, np.arange(numbers[0], numbers[0] + len(numbers))
-    )
-    return slice(int(numbers[0]), int(numbers[-1]) + 1) if follow else numbers
 
 
 class Metric(Cached):
@@ -242,7 +229,7 @@ class Metric(Cached):
         """Coordinates of checked dense rows before the linear map, each of one
         column.
         """
-        scale, source, warps, warped, _ = self._prepared(X.dtype)
+        scale, source, warped, _ = self._prepared(X.dtype)
         U = np.empty((len(X), len(self.source_)), X.dtype)
 
         def write(start: int, stop: int) -> None:
@@ -253,8 +240,8 @@ class Metric(Cached):
                 columns = rows.take(source, axis=1, out=out, mode="clip")
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
                 np.multiply(columns, scale, out=out)
-                if warps is not None:
-                    out[:, warps] = self._warps(rows[:, warped]).T
+                if len(warped):
+                    out[:, self.warped_] = self._warps(rows[:, warped]).T
 
         # The rows of a tile are one thread's already
         if len(X) <= TILE_ROWS:
@@ -303,8 +290,7 @@ class Metric(Cached):
             return Prepared(
                 self.scale_.astype(dtype),
                 None if in_order else self.source_,
-                _as_slice(self.warped_) if len(self.warped_) else None,
-                _as_slice(self.source_[self.warped_]),
+                self.source_[self.warped_],
                 self.linear_.T.astype(dtype),
             )
 
