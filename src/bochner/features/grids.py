@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.features.sampling import allocate
+from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
 
 Numbers: TypeAlias = Callable[
@@ -172,23 +173,20 @@ class Lookups:
     """
 
     def __init__(self, keys: NDArray, offsets: NDArray, n_grids: int) -> None:
-        fit: Any = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
-        _require(fit, f"offsets_ must be {n_grids + 1} numbers of int64")
+        whole = of_shapes([keys, offsets], [(len(keys),), (n_grids + 1,)], np.int64)
+        _require(whole)
         self.keys = np.require(keys, None, "W")
         self.offsets = offsets
         self.n_buckets = int(offsets[1]) if not len(keys) and offsets.any() else 0
         if self.n_buckets:
             multiples = np.arange(n_grids + 1) * self.n_buckets
             fit = 0 < self.n_buckets < 2**31 and np.array_equal(offsets, multiples)
-            _require(fit, "offsets_ must be multiples of the number of buckets")
+            _require(fit)
             self.starts = np.zeros_like(offsets)
             self.slots = np.empty(0, np.int32)
             return
-        fit = keys.dtype == np.int64 and keys.ndim == 1
-        _require(fit, "keys_ must be int64, of one dimension")
-        fit = offsets[0] == 0 and offsets[-1] == len(keys)
-        fit = fit and np.all(np.diff(offsets) >= 0)
-        _require(fit, "offsets_ must rise from 0 to the number of keys_")
+        rise = bool(np.all(np.diff(offsets) >= 0))
+        _require(rise and offsets[0] == 0 and offsets[-1] == len(keys))
         self._fill()
 
     def _fill(self) -> None:
@@ -241,10 +239,10 @@ def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     return columns, columns.min(axis=1).astype(float), columns.max(axis=1).astype(float)
 
 
-def _require(fit: Any, what: str) -> None:
+def _require(fit: bool) -> None:
     if not fit:
         raise ValueError(
-            f"The arrays of this map are inconsistent: {what}. Fit it again."
+            "The arrays of this BinningFeatures are inconsistent. Fit it again."
         )
 
 
@@ -284,18 +282,15 @@ class Grids:
         smooth: NDArray,
         n_features: int,
     ) -> None:
-        fit: Any = pitches.ndim == 3 and pitches.size > 0
-        _require(fit, "pitches_ must have three dimensions")
-        P, F, _ = pitches.shape
-        whole = (P, F, n_features)
-        arrays = [pitches, shifts, multipliers, values, smooth]
-        shapes = [whole, whole, whole, (P,), (P, F)]
-        dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_]
-        fit = [array.shape for array in arrays] == shapes
-        _require(fit, f"their shapes must be {shapes}")
-        _require([array.dtype for array in arrays] == dtypes, "their dtypes are wrong")
-        fit = np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))
-        _require(fit, "pitches_ must be positive")
+        shape = np.shape(pitches)[:2]
+        whole = (*shape, n_features)
+        _require(
+            of_shapes([pitches, shifts, values], [whole, whole, shape[:1]])
+            and of_shapes([multipliers], [whole], np.int64)
+            and of_shapes([smooth], [shape], np.bool_)
+            and pitches.size > 0
+            and bool(np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts)))
+        )
         self.inverses = 1 / pitches
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
         self.multipliers = multipliers
