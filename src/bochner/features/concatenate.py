@@ -13,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, clone
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
@@ -72,21 +71,18 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
         """Measure weighted means and deviations, in units of the largest entries, so
         that squares stay finite.
         """
+        from sklearn.preprocessing import StandardScaler
+
         share = weight / weight.max()
         low, high = (np.ravel(as_dense(m)) for m in (X.min(axis=0), X.max(axis=0)))
         unit = np.maximum(np.maximum(-low, high).astype(np.float64), SMALLEST)
-        if sp.issparse(X):
-            scaled = sp.csr_array(X @ sp.diags_array(1 / unit))
-            mean, variance = mean_variance_axis(
-                scaled, axis=0, weights=share.astype(scaled.dtype)
-            )
-        else:
-            scaled = X / unit
-            mean = np.average(scaled, axis=0, weights=share)
-            variance = np.average(np.square(scaled - mean), axis=0, weights=share)
-        deviation = np.sqrt(variance) * unit
+        is_sparse = sp.issparse(X)
+        scaled = X @ sp.diags_array(1 / unit) if is_sparse else X / unit
+        scaler = StandardScaler(with_mean=not is_sparse)
+        scaler.fit(scaled, sample_weight=share)
+        deviation = np.sqrt(scaler.var_) * unit
         self.scale_ = np.where((low == high) | (deviation == 0), 1.0, deviation)
-        self.mean_ = np.where(low == high, low, mean * unit)
+        self.mean_ = np.where(low == high, low, scaler.mean_ * unit)
 
     @property
     def n_features_out(self) -> int:
