@@ -100,23 +100,17 @@ class DenseFeatures(ABC):
             return StoredFloats(Z)
         centre = np.zeros(len(bounds)) if centre is None else centre
         stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
-        self._by_tiles(X, lambda rows, Z: stored.put(rows.start, Z))
-        return stored
-
-    def _by_tiles(self, X: Rows, use: Callable[[slice, NDArray], object]) -> None:
-        """Call ``use(rows, Z)`` with the features of each tile of the rows, on all
-        threads.
-        """
         tile = self._tile_rows(X.dtype)
 
-        def loop(start: int, stop: int) -> None:
+        def put(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
             for a in range(start, stop, tile):
                 b = min(a + tile, stop)
                 self.write(X[a:b], Z[: b - a])
-                use(slice(a, b), Z[: b - a])
+                stored.put(a, Z[: b - a])
 
-        for_rows(loop, X.shape[0], tile)
+        for_rows(put, X.shape[0], tile)
+        return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that one stored row takes, in bytes."""
@@ -129,12 +123,17 @@ class DenseFeatures(ABC):
         more than a tile of features.
         """
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+        tile = self._tile_rows(X.dtype)
 
-        def multiply(rows: slice, Z: NDArray) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.matmul(Z, coef, out=result[rows])
+        def multiply(start: int, stop: int) -> None:
+            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
+            for a in range(start, stop, tile):
+                b = min(a + tile, stop)
+                self.write(X[a:b], Z[: b - a])
+                with np.errstate(over="ignore", invalid="ignore"):
+                    np.matmul(Z[: b - a], coef, out=result[a:b])
 
-        self._by_tiles(X, multiply)
+        for_rows(multiply, X.shape[0], tile)
         return result
 
     def require_output(self, X: Rows, cure: str) -> None:
