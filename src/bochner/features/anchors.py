@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -25,8 +24,7 @@ from bochner.kernels.base import check_count
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
 # Of the rows that k-means takes at a time, and how often it sees each
 BATCH_ROWS, EPOCHS = 4096, 4
-# Rows of which principal directions are; columns whose covariance is computed
-AXES_ROWS, WIDE = 8192, 2048
+AXES_ROWS = 8192  # rows of which principal directions are
 TILE_BYTES = 4 << 20  # of the distances of the rows that a thread looks at together
 FEWEST_NEIGHBOURS, MOST_NEIGHBOURS, CONNECTED, SHOWN_ROWS = 3, 8, 0.99, 2
 LEAST = 1e-6  # of the weight of the nearest landmark, so that weights are positive
@@ -177,30 +175,24 @@ class AnchorFeatures(FeatureMap):
             self.reach_ = _connecting(self.neighbors(X[shown])[0], self.n_features_out)
 
     def _principal(self, X: Rows, weight: NDArray, seed: int) -> Floats:
-        """The directions of largest variance, shape (d, q), of sparse and very wide
-        rows of largest squares.
+        """The directions of largest variance, shape (d, q), of sparse rows of largest
+        squares.
         """
-        q = int(self.n_directions or 0)
-        d = X.shape[1]
-        if isinstance(X, np.ndarray) and d <= WIDE:
-            U = self.coordinates(X)
-            U -= np.average(U, axis=0, weights=weight).astype(U.dtype)
-            U *= np.sqrt(weight / weight.mean()).astype(U.dtype)[:, np.newaxis]
-            products = (U.T @ U).astype(np.float64)
-            return eigh(products, subset_by_index=[d - q, d - 1])[1]
         from sklearn.decomposition import TruncatedSVD
 
-        if not isinstance(X, np.ndarray) and not X.count_nonzero():
-            return np.eye(d, q)
-        scale = np.sqrt(weight)
-        if self.normalized_:
-            if sp.issparse(X):
-                lengths = _lengths_from(np.zeros(d, X.dtype), X)
-            else:
-                lengths = np.linalg.norm(X, axis=1)
+        q = int(self.n_directions or 0)
+        scale = np.sqrt(weight / weight.mean())
+        rows: Any = X
+        if isinstance(X, np.ndarray):
+            rows = self.coordinates(X)
+            rows -= np.average(rows, axis=0, weights=weight).astype(rows.dtype)
+        elif self.normalized_:
+            lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), X)
             scale = scale / np.where(lengths > 0, lengths, 1)
-        svd = TruncatedSVD(q, random_state=seed).fit(sp.diags_array(scale) @ X)
-        return svd.components_.T
+        rows = sp.diags_array(scale) @ rows
+        if not abs(rows).max():
+            return np.eye(X.shape[1], q)
+        return TruncatedSVD(q, random_state=seed).fit(rows).components_.T
 
     @property
     def sample_rows(self) -> int:
