@@ -204,10 +204,7 @@ def test_moments_without_some_rows():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_many_classes_are_summed_class_by_class(dtype, weighted):
-    """As their signs are, products of different ones apart, of which no regression
-    asks.
-    """
+def test_moments_of_many_classes(dtype, weighted):
     rng, labels = np.random.default_rng(0), np.arange(70)
     X, y = rng.standard_normal((900, 3)).astype(dtype), rng.integers(0, 70, 900)
     weight = rng.uniform(0.1, 3, 900) if weighted else None

@@ -27,7 +27,6 @@ from bochner import (
 from bochner.data.table import TableEncoder
 from bochner.engines import local
 from bochner.features import Metric, MetricFeatures, TransformerFeatures
-from bochner.features.base import DenseView
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 from bochner.loops.compile import LOOPS
 from bochner.planning.request import FitRequest
@@ -130,14 +129,14 @@ def test_classes_and_their_probabilities():
 
 def test_one_is_the_calling_thread_alone(monkeypatch):
     """No other thread writes features."""
-    model, seen, write = regressor("side by side"), set(), DenseView.write
+    model, seen, write = regressor("side by side"), set(), FourierFeatures.write
 
     def note(self, rows, out):
         seen.add(threading.get_ident())
         write(self, rows, out)
 
     monkeypatch.setattr(local, "n_threads", lambda: 4)
-    monkeypatch.setattr(DenseView, "write", note)
+    monkeypatch.setattr(FourierFeatures, "write", note)
     model.predict(NEW, n_jobs=1)
     assert seen == {threading.get_ident()}
 

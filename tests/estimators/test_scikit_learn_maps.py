@@ -92,8 +92,8 @@ def test_union():
     names = union.get_feature_names_out()
     assert len(set(names)) == len(names) == Z.shape[1]
     assert (names[0], names[150], names[-1]) == (
-        "waves__fourierfeatures_cos0",
-        "bins__binningfeatures_grid0_bin0",
+        "waves__fourierfeatures0",
+        "bins__binningfeatures0",
         "scaled__x1",
     )
     weighted = FeatureUnion(
@@ -120,7 +120,7 @@ def test_column_transformer():
     )
     assert model.score(frame[400:], RING[400:]) > 0.92
     names = columns.fit(frame).get_feature_names_out()
-    assert (names[0], names[-2]) == ("waves__fourierfeatures_cos0", "town__town_Bern")
+    assert (names[0], names[-2]) == ("waves__fourierfeatures0", "town__town_Bern")
     assert len(set(names)) == len(names) == columns.transform(frame).shape[1]
 
 

@@ -254,7 +254,7 @@ class TestConcatenated:
         features = ConcatenatedFeatures(
             [FourierFeatures(n_components=2), LinearFeatures()]
         ).fit(X)
-        names = ["0_fourierfeatures_cos0", "0_fourierfeatures_sin0", "1_a", "1_b"]
+        names = ["0_fourierfeatures0", "0_fourierfeatures1", "1_a", "1_b"]
         assert list(features.get_feature_names_out()) == names
         assert (
             list(features.set_output(transform="pandas").transform(X).columns) == names

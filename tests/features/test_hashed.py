@@ -7,9 +7,7 @@ from sklearn.linear_model import Ridge
 
 from bochner import BinningFeatures, FourierFeatures
 from bochner.data.array_source import ArraySource
-from bochner.data.weights import are_unit, unit_weights
 from bochner.design.design import Design
-from bochner.design.moments import BinBuffer
 from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.binning import DenseBins, hashed, hashed_bins, require_hashed
 from bochner.features.metric import Metric
@@ -126,35 +124,3 @@ def test_direct_solution_and_leave_one_out():
         np.testing.assert_allclose(
             predicted[i], without.predict(Z[i : i + 1]).ravel(), rtol=0, atol=1e-9
         )
-
-
-@pytest.mark.parametrize("kernel", [Laplacian(1.0), SmoothBins(1.0)])
-@pytest.mark.parametrize(("n_buckets", "number"), [(256, np.uint8), (257, np.uint16)])
-def test_rows_that_are_held(kernel, n_buckets, number):
-    features = BinningFeatures(kernel, 6, n_buckets=n_buckets, random_state=0).draw(3)
-    whole, y = features.store(X), X[:, :2]
-    weight = np.arange(400.0)
-    held = BinBuffer(1000)
-    for a in range(0, 400, 57):
-        held.put(features.store(X[a : a + 57]), y[a : a + 57], weight[a : a + 57])
-        assert held.is_full
-        ids, values, targets, weights = held.take()
-        assert ids.dtype == number
-        np.testing.assert_array_equal(ids, whole.ids[:, a : a + 57])
-        np.testing.assert_array_equal(targets, y[a : a + 57])
-        np.testing.assert_array_equal(weights, weight[a : a + 57])
-        own = whole.values[:, a : a + 57] if whole.values.shape[1] > 1 else whole.values
-        np.testing.assert_array_equal(values, own)
-    held = BinBuffer(1 << 20)
-    for a in range(0, 400, 57):
-        held.put(
-            features.store(X[a : a + 57]),
-            y[a : a + 57],
-            unit_weights(len(y[a : a + 57])),
-        )
-    assert not held.is_full
-    ids, values, targets, weights = held.take()
-    np.testing.assert_array_equal(ids, whole.ids)
-    np.testing.assert_array_equal(values, whole.values)
-    assert are_unit(weights)
-    assert held.n_rows == 0

@@ -427,7 +427,7 @@ class TestFeatures:
         features = MetricFeatures(
             METRICS["mixed"], FourierFeatures(n_components=2)
         ).fit(X)
-        names = ["fourierfeatures_cos0", "fourierfeatures_sin0"]
+        names = ["fourierfeatures0", "fourierfeatures1"]
         assert (
             list(features.set_output(transform="pandas").transform(X).columns) == names
         )

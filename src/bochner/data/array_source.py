@@ -171,13 +171,6 @@ class ArraySource:
         X = sp.vstack(blocks, format="csr") if is_sparse else np.concatenate(blocks)
         return replace(self, X=X.astype(dtype, copy=False), encode=as_it_is)
 
-    def labelled(self) -> ArraySource | None:
-        """Return the same rows with the numbers of their classes for targets; None
-        where these are no signs of such.
-        """
-        numbers = getattr(self.targets, "numbers", None)
-        return numbers and self.aimed_at(numbers)
-
     def aimed_at(self, targets: Callable[[NDArray], NDArray]) -> ArraySource:
         """Return the same rows with targets that are made otherwise."""
         return replace(self, targets=targets)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.array_source import ArraySource, Block
+from bochner.data.array_source import Block
 from bochner.data.table_input import finite_predictions
-from bochner.design.device_moments import DeviceMoments, block_rows, moments_bytes
+from bochner.design.device_moments import DeviceMoments, moments_bytes
 from bochner.design.moments import Moments
 from bochner.design.passes import Group, Groups, Passes
 from bochner.design.reductions import (
@@ -34,7 +34,6 @@ from bochner.features.stored import StoredRows
 from bochner.sources.stream import even_ranges
 
 STORED_BYTES = 1 << 30
-MANY_OUTPUTS = 64  # whose products with one another are not taken
 STORED_SHARE = 0.5
 # Of parts at most, whose sums are added in a tree: no more workers have something to do
 # in a pass
@@ -214,18 +213,9 @@ class Design:
             n_sums = 1 if shared else len(spans).bit_length()
             n_bytes = factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks)
             require_factor_memory(n_bytes, D)
-            over = self
-            targets = "whole"
-            if K > MANY_OUTPUTS and not binned:
-                targets = "apart"
-                if isinstance(self.source, ArraySource):
-                    labelled = self.source.labelled()
-                    if labelled is not None:
-                        over = replace(self, source=labelled)
-                        targets = "labels"
             rows = min(rows, BINNED_ROWS) if binned else rows
-            work = sum_of_moments(D, K, self.dtype, rows, binned, shared, targets)
-            moments = over.reduce(work, self.features if binned else self.dense, spans)
+            work = sum_of_moments(D, K, self.dtype, rows, binned, shared)
+            moments = self.reduce(work, self.features if binned else self.dense, spans)
         return Moments.holding(
             np.require(moments.matrix, None, "W"),
             moments.n_rows,
@@ -271,7 +261,7 @@ class Design:
 
     def _device_rows(self, features: DeviceFeatures) -> int:
         """Rows of a block for a device."""
-        return max(256, min(block_rows(features), self.n_rows))
+        return max(256, min(features.block_rows, self.n_rows))
 
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of parts whose moments are summed by themselves: a power of two of

@@ -19,29 +19,17 @@ from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import are_unit
 from bochner.design.moments import Moments
 from bochner.design.reductions import Blocks
-from bochner.devices.device import Device
+from bochner.devices.device import Device, to_host
 from bochner.devices.device_fourier import with_smaller_blocks
 from bochner.engines.algebra import copy_triangle
-from bochner.engines.local import limited, shards
-from bochner.engines.prefetch import in_turn, most_waiting
-from bochner.features.device_features import DeviceFeatures
+from bochner.engines.local import shards
+from bochner.engines.prefetch import in_turn
+from bochner.features.device_features import LANES, DeviceFeatures
 from bochner.settings import current
 
-LANES = 8  # threads that read for a device
-WAITING_BYTES = 512 << 20  # of the blocks that wait for a device
 ROWS = 2**14  # whose products are one sum, before it is added in float64
 PANEL = 2048  # columns
 STRIP = 256  # rows
-
-
-def block_rows(features: DeviceFeatures) -> int:
-    """Rows of a block for a device, by its memory and by that of the blocks that
-    wait.
-    """
-    row = features.features.n_features_in_ * features.dtype.itemsize
-    return min(
-        features.block_rows, limited(WAITING_BYTES) // (most_waiting(LANES) * row)
-    )
 
 
 def moments_bytes(n_features: int, n_outputs: int) -> int:
@@ -134,17 +122,17 @@ class GramSum:
         Where the blocks lie.
     n_columns : int
         Columns D of Z.
-    n_beside : int, default=0
+    n_beside : int
         Columns K of E, such as targets and ones.
     """
 
-    def __init__(self, place: Device, n_columns: int, n_beside: int = 0) -> None:
+    def __init__(self, place: Device, n_columns: int, n_beside: int) -> None:
         self.place = place
         self.n_columns = n_columns
         zeros = np.zeros((n_columns + n_beside, n_columns + n_beside))
-        self._total = place.put(zeros) if place.has_double else zeros
+        self._total: Any = place.put(zeros) if place.has_double else zeros
 
-    def add(self, Z: Any, beside: Any = None) -> None:
+    def add(self, Z: Any, E: Any) -> None:
         """Add the products of rows. Where this fails for want of memory, a part of them
         may have been added.
 
@@ -152,36 +140,33 @@ class GramSum:
         ----------
         Z : array of shape (b, D)
             On the device.
-        beside : array of shape (b, K), optional
+        E : array of shape (b, K)
             On the device, in the precision of Z.
         """
         for start in range(0, Z.shape[0], ROWS):
-            stop = min(start + ROWS, Z.shape[0])
-            self._add(
-                Z[start:stop, :], None if beside is None else beside[start:stop, :]
-            )
+            rows = slice(start, start + ROWS)
+            self._add(Z[rows], E[rows])
 
     def _add(self, Z: Any, E: Any) -> None:
         place = self.place
         D = self.n_columns
+        if not place.has_double:
+            A = place.torch.cat([Z, E], dim=1)
+            self._total += to_host(place.product(A.T, A))
+            return
         if place.has_equal_double:
             Z = Z.double()
-            E = None if E is None else E.double()
-        if place.has_double:
-            for panel, down in _panels(D):
-                _plus(
-                    self._total[down, panel], place.product(Z[:, down].T, Z[:, panel])
-                )
-            if E is not None:
-                _plus(self._total[D:, :D], products_beside(place, E, Z))
-                _plus(self._total[D:, D:], products_beside(place, E, E))
-            return
-        A = Z if E is None else place.torch.cat([Z, E], dim=1)
-        self._total += place.host(place.product(A.T, A))
+            E = E.double()
+        for start in range(0, D, PANEL):
+            panel = slice(start, min(start + PANEL, D))
+            down = slice(start, D)
+            self._total[down, panel].add_(place.product(Z[:, down].T, Z[:, panel]))
+        self._total[D:, :D].add_(products_beside(place, E, Z))
+        self._total[D:, D:].add_(products_beside(place, E, E))
 
     def host(self) -> NDArray:
         """The sum as an array of NumPy, of shape (D + K, D + K), symmetric."""
-        total = self.place.host(self._total) if self.place.has_double else self._total
+        total = to_host(self._total)
         if self.place.is_host or not self.place.has_double:
             total = total.copy()
         copy_triangle(total, below=False)
@@ -198,20 +183,7 @@ def products_beside(place: Device, E: Any, Z: Any) -> Any:
     products = place.product(E[whole:].T, Z[whole:]).double()
     if whole:
         left_strips, right_strips = (
-            A[:whole].reshape(-1, STRIP, A.shape[1]) for A in (E, Z)
+            A[:whole].reshape(whole // STRIP, STRIP, A.shape[1]) for A in (E, Z)
         )
         products += place.product(left_strips.mT, right_strips).double().sum(dim=0)
     return products
-
-
-def _panels(n_columns: int) -> Iterator[tuple[slice, slice]]:
-    """The columns of each panel, and the rows from its diagonal down."""
-    return (
-        (slice(a, min(a + PANEL, n_columns)), slice(a, n_columns))
-        for a in range(0, n_columns, PANEL)
-    )
-
-
-def _plus(part: Any, addend: Any) -> None:
-    """Add to a part of an array where it lies."""
-    part += addend

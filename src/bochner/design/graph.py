@@ -61,7 +61,7 @@ class GraphSums:
     def add(self, features: Any, blocks: Iterable[Block]) -> None:
         """Add the next rows, seen through a map to landmarks."""
         for X, targets, weight in blocks:
-            self.add_features(sp.csr_array(features.store(X).Z), targets, weight)
+            self.add_features(sp.csr_array(features.map_rows(X)), targets, weight)
 
     def add_features(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
         """Add the next rows, of features Z."""

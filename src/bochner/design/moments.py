@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.weights import are_one, are_unit, unit_weights
-from bochner.engines.algebra import gram, product
+from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 from bochner.features.base import DenseFeatures
-from bochner.features.stored import StoredBins
 
 PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
 CENTRED = 512  # rows of the Gram matrix that are centred at a time
@@ -52,10 +52,6 @@ class Moments:
     shared : bool, default=False
         Whether all threads make one block's product, in panels, which takes a tenth
         more operations.
-    targets : {"whole", "apart", "labels"}
-        "apart" leaves the products of different columns of Y, for which regression has
-        no use, at zero. With "labels" so too; Y are the signs of classes then, and
-        blocks have the numbers of the classes in their place, of shape (b, 1).
     """
 
     def __init__(
@@ -64,17 +60,14 @@ class Moments:
         n_outputs: int,
         dtype: DTypeLike = np.float32,
         shared: bool = False,
-        targets: str = "whole",
     ) -> None:
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.dtype = np.dtype(dtype)
         self.shared = shared
-        self.targets = targets
         self.n_columns = n_features + n_outputs + 1
         self.matrix = np.zeros((self.n_columns, self.n_columns))
         self.n_rows = 0
-        self._product: NDArray | None = None
 
     @classmethod
     def holding(
@@ -90,10 +83,7 @@ class Moments:
         """Return an empty array for a block of A; its first `n_features` columns are
         for the features.
         """
-        return np.empty(
-            (rows, self.n_features + 1 if self.targets == "labels" else self.n_columns),
-            self.dtype,
-        )
+        return np.empty((rows, self.n_columns), self.dtype)
 
     def add(self, features: Any, blocks: Iterable[Block]) -> None:
         """Add rows seen through a map.
@@ -111,15 +101,20 @@ class Moments:
                 A = workspace[: len(y)]
                 features.rows(X, out=A)
                 self.add_block(A, y, weight)
-            self.trim()
             return
-        held = BinBuffer(BIN_BYTES)
+        held = list[tuple[NDArray, ...]]()
+        n_bytes = 0
         for X, y, weight in blocks:
-            held.put(features.store(X), y, weight)
-            if held.is_full:
-                self.add_bins(*held.take())
-        if held.n_rows:
-            self.add_bins(*held.take())
+            bins = features.store(X)
+            number = np.min_scalar_type(int(bins.offsets[1]) - 1)
+            held.append((bins.ids.astype(number), bins.values, y, weight))
+            n_bytes += sum(part.nbytes for part in held[-1])
+            if n_bytes > BIN_BYTES:
+                self.add_bins(*_joined(held))
+                held.clear()
+                n_bytes = 0
+        if held:
+            self.add_bins(*_joined(held))
 
     def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is
@@ -131,63 +126,13 @@ class Moments:
         y : array of shape (b, K)
         weight : array of shape (b,)
         """
-        if self.targets != "labels":
-            A[:, self.n_features : -1] = y
+        A[:, self.n_features : -1] = y
         A[:, -1] = 1
         if not are_unit(weight):
             A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
         with single_threaded_blas():
-            if self.targets == "whole":
-                if self._product is None:
-                    self._product = np.empty(self.matrix.shape, self.dtype)
-                self.matrix += (
-                    gram(A, self._product)
-                    if self.shared
-                    else np.matmul(A.T, A, out=self._product)
-                )
-            else:
-                self._add_apart(A, y)
+            self.matrix += gram(A) if self.shared else A.T @ A
         self.n_rows += int(np.count_nonzero(weight))
-
-    def _add_apart(self, A: NDArray, y: NDArray) -> None:
-        """Add all but the products of different targets."""
-        D = self.n_features
-        Z = A[:, :D]
-        if self.targets == "labels":
-            cross, squares, sums = self._signs(A, y[:, 0].astype(np.intp))
-        else:
-            T = A[:, D:]
-            cross = (product if self.shared else np.matmul)(Z.T, T)
-            squares = np.einsum("nk,nk->k", T[:, :-1], T[:, :-1], dtype=np.float64)
-            sums = T[:, -1] @ T
-        self.matrix[:D, :D] += gram(Z) if self.shared else Z.T @ Z
-        self.matrix[:D, D:] += cross
-        self.matrix[D:, :D] += cross.T
-        target_columns = np.arange(D, self.n_columns - 1)
-        self.matrix[target_columns, target_columns] += squares
-        self.matrix[-1, D:] += sums
-        self.matrix[D:-1, -1] += sums[:-1]
-
-    def _signs(
-        self, A: NDArray, label: NDArray[np.intp]
-    ) -> tuple[NDArray, NDArray, NDArray]:
-        """Products of [Z, 1] with [Y, 1], the squares of Y, and the sums of [Y, 1], by
-        the sums of classes: a sign is twice whether a row is of the class, less one.
-        """
-        order = np.argsort(label, kind="stable")
-        classes, first = np.unique(label[order], return_index=True)
-        weighted = (A * A[:, -1:])[order]
-        of_classes = np.add.reduceat(weighted, first, axis=0)
-        total = of_classes.sum(axis=0, dtype=np.float64)
-        signs = np.repeat(-total[:, np.newaxis], self.n_outputs + 1, axis=1)
-        signs[:, classes] += 2 * of_classes.T
-        signs[:, -1] = total
-        return signs[:-1], total[-1], signs[-1]
-
-    def trim(self) -> Moments:
-        """Free what only further blocks need."""
-        self._product = None
-        return self
 
     def add_bins(
         self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray
@@ -239,11 +184,10 @@ class Moments:
         self.matrix += other.matrix
         self.n_rows += other.n_rows
         self.dtype = np.promote_types(self.dtype, other.dtype)
-        self._product = None
         return self
 
     def __add__(self, other: Moments) -> Moments:
-        total = self._copy()
+        total = deepcopy(self)
         total += other
         return total
 
@@ -254,14 +198,9 @@ class Moments:
 
     def __sub__(self, other: Moments) -> Moments:
         """Moments without those of some of the rows."""
-        rest = self._copy()
+        rest = deepcopy(self)
         rest -= other
         return rest
-
-    def _copy(self) -> Moments:
-        return Moments.holding(
-            self.matrix.copy(), self.n_rows, self.n_outputs, self.dtype
-        )
 
     @property
     def weight(self) -> float:
@@ -363,69 +302,25 @@ class _Bins:
         """Add T Z of grid p to sums, of shape (K + 1, >= D), T of shape (K + 1, b)."""
         from bochner.loops.bins import sum_rows
 
-        sum_rows(
-            self.ids[p],
-            self._times(p, T),
-            bin_sums := np.zeros((len(T), self.n_buckets)),
-        )
+        bin_sums = np.zeros((len(T), self.n_buckets))
+        sum_rows(self.ids[p], self._times(p, T), bin_sums)
         sums[:, self._columns(p)] += self.scales[p] * bin_sums
 
 
-class BinBuffer:
-    """Hashed bins of consecutive rows in as few bytes as tell them, with targets and
-    weights, until there are many.
+def _joined(
+    held: list[tuple[NDArray, ...]],
+) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Numbers, values, targets and weights of blocks of rows as those of one block.
 
     The more rows, the less it matters that their moments go through the whole of a
     large matrix.
-
-    Parameters
-    ----------
-    n_bytes : int
-        That all of them may take, about.
     """
-
-    def __init__(self, n_bytes: int) -> None:
-        self.n_bytes = n_bytes
-        self.n_rows = 0
-        self.arrays = list[NDArray]()
-
-    def put(self, stored: StoredBins, y: NDArray, weight: NDArray) -> None:
-        """Append a block of rows; no later one has more of them than the first."""
-        number = np.min_scalar_type(int(stored.offsets[1]) - 1)
-        parts = [stored.ids.astype(number), stored.values, y.T, weight[np.newaxis]]
-        if not self.arrays:
-            most = max(
-                self.n_bytes // sum(len(part) * part.itemsize for part in parts),
-                stored.n_rows,
-            )
-            widths = [most, most if stored.values.shape[1] > 1 else 1, most, most]
-            self.arrays = [
-                np.empty((len(part), width), part.dtype)
-                for part, width in zip(parts, widths, strict=True)
-            ]
-            self.block = stored.n_rows
-            self.most = most
-        for array, part in zip(self.arrays, parts, strict=True):
-            array[:, self.n_rows : self.n_rows + stored.n_rows] = part
-        self.n_rows += stored.n_rows
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there may be no room for another block."""
-        return self.n_rows + self.block > self.most
-
-    def take(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """Numbers, values, targets and weights of all rows, to be used before others
-        are put in their place.
-        """
-        ids, values, targets, weights = (
-            array[:, : self.n_rows] for array in self.arrays
-        )
-        self.n_rows = 0
-        weight = weights[0]
-        return (
-            ids,
-            values,
-            targets.T,
-            unit_weights(len(weight)) if are_one(weight) else weight,
-        )
+    ids, values, targets, weights = zip(*held, strict=True)
+    one_value = values[0].shape[1] == 1
+    weight = np.concatenate(weights)
+    return (
+        np.hstack(ids),
+        values[0] if one_value else np.hstack(values),
+        np.concatenate(targets),
+        unit_weights(len(weight)) if are_one(weight) else weight,
+    )

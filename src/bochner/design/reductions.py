@@ -106,13 +106,12 @@ def sum_of_moments(
     rows: int,
     binned: bool = False,
     shared: bool = False,
-    targets: str = "whole",
 ) -> SumOverRows:
     """The work that sums `Moments` in blocks of `rows` rows: of dense features, or of
     hashed bins in float64.
 
     With `shared` all threads make each product of dense features, so that shards follow
-    on one another; `targets` is as of `Moments`.
+    on one another.
     """
     columns = n_features + n_outputs + 1
     size = dtype.itemsize
@@ -120,7 +119,7 @@ def sum_of_moments(
         empty = partial(Moments, n_features, n_outputs, np.float64)
         n_bytes = 8 * columns**2 + 2 * Blocks.most_bytes
     else:
-        empty = partial(Moments, n_features, n_outputs, dtype, shared, targets)
+        empty = partial(Moments, n_features, n_outputs, dtype, shared)
         n_bytes = columns**2 * (8 + size) + rows * columns * size
     return SumOverRows(empty, rows, n_bytes + Blocks.reading_bytes, dtype)
 

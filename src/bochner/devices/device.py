@@ -126,10 +126,6 @@ class Device:
                 part.record_stream(present)
         return block
 
-    def host(self, tensor: Any) -> NDArray:
-        """A tensor as an array of NumPy; it may share its memory."""
-        return to_host(tensor)
-
     def product(self, A: Any, B: Any) -> Any:
         """The product A B in the whole precision of the tensors, never in TF32, also
         where the process allows it: its switch is off for the start of the product.

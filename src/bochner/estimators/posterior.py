@@ -24,8 +24,8 @@ from bochner.estimators.ridge.interval_calibration import (
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
-from bochner.features.leaves import leaves
-from bochner.features.nystroem import LandmarkFeatures, PriorFunctions, has_exact_kernel
+from bochner.features.leaves import has_exact_kernel, leaves
+from bochner.features.nystroem import LandmarkFeatures, PriorFunctions
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -21,13 +20,11 @@ from bochner.engines.local import STEP, for_rows, require_memory
 from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.stored import StoredSparse, require_length
 from bochner.kernels.base import check_count
-from bochner.sources.rowwise import rowwise
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
 # Of the rows that k-means takes at a time, and how often it sees each
 BATCH_ROWS, EPOCHS = 4096, 4
-# Rows of which principal directions are; columns whose covariance is computed
-AXES_ROWS, WIDE = 8192, 2048
+AXES_ROWS = 8192  # rows of which principal directions are
 TILE_BYTES = 4 << 20  # of the distances of the rows that a thread looks at together
 FEWEST_NEIGHBOURS, MOST_NEIGHBOURS, CONNECTED, SHOWN_ROWS = 3, 8, 0.99, 2
 LEAST = 1e-6  # of the weight of the nearest landmark, so that weights are positive
@@ -178,30 +175,24 @@ class AnchorFeatures(FeatureMap):
             self.reach_ = _connecting(self.neighbors(X[shown])[0], self.n_features_out)
 
     def _principal(self, X: Rows, weight: NDArray, seed: int) -> Floats:
-        """The directions of largest variance, shape (d, q), of sparse and very wide
-        rows of largest squares.
+        """The directions of largest variance, shape (d, q), of sparse rows of largest
+        squares.
         """
-        q = int(self.n_directions or 0)
-        d = X.shape[1]
-        if isinstance(X, np.ndarray) and d <= WIDE:
-            U = self.coordinates(X)
-            U -= np.average(U, axis=0, weights=weight).astype(U.dtype)
-            U *= np.sqrt(weight / weight.mean()).astype(U.dtype)[:, np.newaxis]
-            products = (U.T @ U).astype(np.float64)
-            return eigh(products, subset_by_index=[d - q, d - 1])[1]
         from sklearn.decomposition import TruncatedSVD
 
-        if not isinstance(X, np.ndarray) and not X.count_nonzero():
-            return np.eye(d, q)
-        scale = np.sqrt(weight)
-        if self.normalized_:
-            if sp.issparse(X):
-                lengths = _lengths_from(np.zeros(d, X.dtype), X)
-            else:
-                lengths = np.linalg.norm(X, axis=1)
+        q = int(self.n_directions or 0)
+        scale = np.sqrt(weight / weight.mean())
+        rows: Any = X
+        if isinstance(X, np.ndarray):
+            rows = self.coordinates(X)
+            rows -= np.average(rows, axis=0, weights=weight).astype(rows.dtype)
+        elif self.normalized_:
+            lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), X)
             scale = scale / np.where(lengths > 0, lengths, 1)
-        svd = TruncatedSVD(q, random_state=seed).fit(sp.diags_array(scale) @ X)
-        return svd.components_.T
+        rows = sp.diags_array(scale) @ rows
+        if not abs(rows).max():
+            return np.eye(X.shape[1], q)
+        return TruncatedSVD(q, random_state=seed).fit(rows).components_.T
 
     @property
     def sample_rows(self) -> int:
@@ -270,7 +261,12 @@ class AnchorFeatures(FeatureMap):
         for_rows(loop, X.shape[0], tile)
         return ids, weights
 
-    def _rows(self, X: Rows) -> sp.csr_matrix:
+    def map_rows(self, X: Rows) -> sp.csr_matrix:
+        """Features of rows that are checked, with s entries in a row, the largest
+        first.
+        """
+        need = 2 * X.shape[0] * self.stored_bytes(X.dtype, packed=False)
+        require_memory(need, f"The landmarks of {X.shape[0]:,} rows", self.remedy)
         ids, weights = self.neighbors(X)
         wide = np.int32 if ids.size < 2**31 else np.int64
         starts = np.arange(len(ids) + 1, dtype=wide) * self.reach_
@@ -281,35 +277,16 @@ class AnchorFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredSparse:
         """Weights of the rows, held in memory."""
-        return StoredSparse(self._rows(X))
+        return StoredSparse(self.map_rows(X))
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's landmarks and weights."""
         return self._most_neighbors * (4 + dtype.itemsize) + 8
 
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> sp.csr_matrix:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            float32 gives float32; everything else float64.
-
-        Returns
-        -------
-        csr_matrix of shape (n, m), or a Dask array of such blocks
-            With s entries in a row, the largest first.
-        """
-        X = self._checked(X, reset=False)
-        need = 2 * X.shape[0] * self.stored_bytes(X.dtype, packed=False)
-        require_memory(need, f"The landmarks of {X.shape[0]:,} rows", self.remedy)
-        return self._rows(X)
-
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (m, K)."""
         require_length(coef, self.n_features_out)
-        return np.asarray(self._rows(X) @ coef).astype(coef.dtype, copy=False)
+        return np.asarray(self.map_rows(X) @ coef).astype(coef.dtype, copy=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return len(getattr(self, "landmarks_", ())) > 0

@@ -10,9 +10,13 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.arrays import Floats
@@ -84,12 +88,6 @@ class DenseFeatures(ABC):
 
         for_rows(loop, X.shape[0], tile)
         return Z
-
-    def mean(self, X: Rows, weight: NDArray) -> Floats:
-        """Weighted mean features of some rows, shape (D,)."""
-        Z = self.rows(X)
-        share = weight / weight.sum()
-        return product(share[np.newaxis], Z.astype(np.float64, copy=False))[0]
 
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory; see `FeatureMap.store`."""
@@ -226,7 +224,9 @@ class KernelParameter(BaseEstimator):
         return super().set_params(**params)
 
 
-class FeatureMap(Cached, TransformerMixin, KernelParameter):
+class FeatureMap(
+    Cached, ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelParameter
+):
     """A map from rows to D features, and a scikit-learn transformer.
 
     `fit` takes all rows at once. Who has them in blocks calls, in this order,
@@ -298,11 +298,24 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
     def draw(self, n_features: int) -> Self:
         """Draw the random part of the map, for `n_features` columns."""
 
+    @property
+    def inner(self) -> Sequence[FeatureMap]:
+        """The drawn maps that are inside of this one, as a rule none."""
+        return ()
+
+    def seen(self, X: Rows) -> Rows:
+        """Checked rows as the maps inside see them."""
+        return X
+
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Fit what depends on a sample of the rows and their weights, shape (n,)."""
+        for part in self.inner:
+            part.fit_sample(self.seen(X), weight)
 
     def fit_rows(self, X: Rows) -> None:
         """Register training rows."""
+        for part in self.inner:
+            part.fit_rows(self.seen(X))
 
     def fit_store(
         self, X: Rows, packed: bool = False, centres: Centres = None
@@ -313,9 +326,13 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
 
     def finalize(self) -> None:
         """Complete the map after the last training row."""
+        for part in self.inner:
+            part.finalize()
 
     def check_occupancy(self) -> None:
         """Warn if the map does not suit the training rows."""
+        for part in self.inner:
+            part.check_occupancy()
 
     def _checked(self, X: Any, *, reset: bool = True) -> Rows:
         """Rows as the methods take them; their columns are noted, or else compared
@@ -364,7 +381,7 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
     @property
     def sample_rows(self) -> int:
         """Rows of a sample that `fit_sample` has use for."""
-        return SAMPLE_ROWS
+        return max((part.sample_rows for part in self.inner), default=SAMPLE_ROWS)
 
     @property
     def parts(self) -> list[FeatureMap]:
@@ -409,10 +426,12 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
         Equations about the mean stay the same, and lose no digits to a mean that is
         large beside the deviations.
         """
-        return [
-            None if part.dense is None else part.dense.mean(X, weight)
-            for part in self.parts
-        ]
+        share = (weight / weight.sum())[np.newaxis]
+        means = list[NDArray | None]()
+        for part in self.parts:
+            Z = None if part.dense is None else part.dense.rows(X).astype(np.float64)
+            means.append(None if Z is None else product(share, Z)[0])
+        return means
 
     @abstractmethod
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
@@ -433,9 +452,9 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
         for X, y, weight in blocks:
             yield StoredRows(self.store(X, centres=centres), y, weight)
 
-    @abstractmethod
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that one stored row takes, in bytes."""
+        return sum(part.stored_bytes(dtype, packed) for part in self.inner)
 
     @abstractmethod
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
@@ -443,16 +462,34 @@ class FeatureMap(Cached, TransformerMixin, KernelParameter):
         more than a tile of features.
         """
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns, which begin with the class in lower case."""
-        check_is_fitted(self)
-        check_feature_names_in(self, input_features)
-        prefix = type(self).__name__.lower()
-        return np.array([f"{prefix}{name}" for name in self._column_names()], object)
+    @abstractmethod
+    def map_rows(self, X: Rows) -> Any:
+        """Features of rows that are checked, as `transform` returns them.
 
-    def _column_names(self) -> Iterable[Any]:
-        """What tells the columns from one another: their numbers."""
-        return range(self.n_features_out)
+        Raises MemoryError, which names the cure, where they do not fit.
+        """
+
+    @rowwise(takes_files=False)
+    def transform(self, X: Any) -> Any:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d), or such a collection of Dask
+            float32 gives float32; everything else float64. Sparse rows are not made
+            dense as a whole.
+
+        Returns
+        -------
+        array of shape (n, D), or csr_matrix of a map whose features are sparse
+            For a Dask collection a Dask array, not computed yet.
+        """
+        return self.map_rows(self._checked(X, reset=False))
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of columns, of which scikit-learn makes names."""
+        return self.n_features_out
 
     def _in(self, dtype: np.dtype, name: str) -> NDArray:
         """An array of the map in a precision, made once after a draw."""
@@ -477,25 +514,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
         """The map itself."""
         return self
 
-    def check_rows(self, X: Rows) -> None:
-        """Raise ValueError where the map does not serve such rows."""
-
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> NDArray:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            float32 gives float32; everything else float64. Sparse rows are not made
-            dense as a whole.
-
-        Returns
-        -------
-        array of shape (n, D)
-            For a Dask collection a Dask array, not computed yet.
-        """
-        X = self._checked(X, reset=False)
-        self.check_rows(X)
+    def map_rows(self, X: Rows) -> NDArray:
+        """Features of rows that are checked, shape (n, D)."""
         self.require_output(X, self.remedy)
         return self.rows(X)

@@ -31,7 +31,6 @@ from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
 from bochner.kernels.base import check_count, check_kernel
 from bochner.notices import warn
-from bochner.sources.rowwise import rowwise
 
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
 # From which on an order of the rows of a block pays
@@ -247,7 +246,12 @@ class BinningFeatures(FeatureMap):
                 "The bins of this map are numbered: draw it again, or look rows up "
                 "by store."
             )
-        return self._stored(X, [table.number for table in self._numbering], order)
+        tables = self._numbering
+
+        def number(p: int, hashes: NDArray, ids: NDArray) -> None:
+            tables[p].number(hashes, ids)
+
+        return self._stored(X, number, order)
 
     def finalize(self) -> None:
         """Lay out the columns after the last training row."""
@@ -284,7 +288,7 @@ class BinningFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
-        return self._stored(X, self.lookups().numbers())
+        return self._stored(X, self.lookups().look_up)
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's bins, and of its weights inside them where the kernel
@@ -293,9 +297,9 @@ class BinningFeatures(FeatureMap):
         return len(self.values_) * (4 + (dtype.itemsize if self._smooth.any() else 0))
 
     def _stored(
-        self, X: Rows, numbers: list[Numbers], order: NDArray[np.intp] | None = None
+        self, X: Rows, numbers: Numbers, order: NDArray[np.intp] | None = None
     ) -> StoredBins:
-        """Bins of the rows, as `numbers` of each grid tells them, in some order."""
+        """Bins of the rows, as `numbers` tells them, in some order."""
         grids = self.grids()
         tiles = grids.tiles(X if order is None else X[order])
         smooth = grids.is_smooth
@@ -303,7 +307,7 @@ class BinningFeatures(FeatureMap):
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
 
         def number(p: int) -> None:
-            grids.number(tiles, p, numbers[p], ids[p])
+            grids.number(tiles, p, numbers, ids[p])
             if smooth:
                 grids.weigh(tiles, p, values[p])
 
@@ -332,26 +336,15 @@ class BinningFeatures(FeatureMap):
             "lookups", lambda: Lookups(self.keys_, self.offsets_, len(self.grids()))
         )
 
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> sp.csr_matrix:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            float32 gives float32; everything else float64.
-
-        Returns
-        -------
-        csr_matrix of shape (n, D), or a Dask array of such blocks
-            With at most P entries in a row, in the order of the grids.
+    def map_rows(self, X: Rows) -> sp.csr_matrix:
+        """Features of rows that are checked, with at most P entries in a row, in the
+        order of the grids.
         """
-        X = self._checked(X, reset=False)
         self._require_memory(X)
         return self.store(X).to_csr(X.dtype)
 
     def _require_memory(self, X: Rows) -> None:
-        """For what `transform` holds at once: a copy of the rows, ids, columns and
+        """For what `map_rows` holds at once: a copy of the rows, ids, columns and
         their parts, values and weights.
         """
         P = len(self.values_)
@@ -396,13 +389,6 @@ class BinningFeatures(FeatureMap):
         else:
             for_rows(add, len(X))
         return sums.astype(coef.dtype)
-
-    def _column_names(self) -> list[str]:
-        return [
-            f"_grid{p}_bin{k}"
-            for p, size in enumerate(np.diff(self.offsets_))
-            for k in range(size)
-        ]
 
 
 # Of a grid: its bins meet by chance with a probability of less than a percent
@@ -487,11 +473,7 @@ class DenseBins(DenseFeatures):
         return self.features.n_features_out
 
     def write(self, X: Rows, out: NDArray) -> None:
-        stored = self.features.store(X)
-        assert isinstance(stored, StoredBins)
-        out[:, : self.n_features_out] = 0.0
-        columns = stored.ids.T + stored.offsets[:-1]
-        out[np.arange(len(columns))[:, np.newaxis], columns] = stored.values.T
+        out[:, : self.n_features_out] = self.features.map_rows(X).toarray()
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return ROWS

@@ -13,13 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, clone
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
-from bochner.engines.local import for_rows
 from bochner.features.base import (
     Centres,
     DenseFeatureMap,
@@ -28,7 +26,6 @@ from bochner.features.base import (
 )
 from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
-from bochner.sources.rowwise import rowwise
 
 SMALLEST = np.finfo(np.float64).tiny  # unit of a column, whose inverse is finite
 
@@ -74,21 +71,18 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
         """Measure weighted means and deviations, in units of the largest entries, so
         that squares stay finite.
         """
+        from sklearn.preprocessing import StandardScaler
+
         share = weight / weight.max()
         low, high = (np.ravel(as_dense(m)) for m in (X.min(axis=0), X.max(axis=0)))
         unit = np.maximum(np.maximum(-low, high).astype(np.float64), SMALLEST)
-        if sp.issparse(X):
-            scaled = sp.csr_array(X @ sp.diags_array(1 / unit))
-            mean, variance = mean_variance_axis(
-                scaled, axis=0, weights=share.astype(scaled.dtype)
-            )
-        else:
-            scaled = X / unit
-            mean = np.average(scaled, axis=0, weights=share)
-            variance = np.average(np.square(scaled - mean), axis=0, weights=share)
-        deviation = np.sqrt(variance) * unit
+        is_sparse = sp.issparse(X)
+        scaled = X @ sp.diags_array(1 / unit) if is_sparse else X / unit
+        scaler = StandardScaler(with_mean=not is_sparse)
+        scaler.fit(scaled, sample_weight=share)
+        deviation = np.sqrt(scaler.var_) * unit
         self.scale_ = np.where((low == high) | (deviation == 0), 1.0, deviation)
-        self.mean_ = np.where(low == high, low, mean * unit)
+        self.mean_ = np.where(low == high, low, scaler.mean_ * unit)
 
     @property
     def n_features_out(self) -> int:
@@ -169,13 +163,26 @@ class ConcatenatedFeatures(FeatureMap):
     def draw(self, n_features: int) -> ConcatenatedFeatures:
         """Draw copies of every map."""
         self.check_parameters()
-        self.maps_ = [as_map(clone(part)).draw(n_features) for part in self.maps]
-        self.n_features_in_ = n_features
-        weights = np.ones(len(self.maps_)) if self.weights is None else self.weights
-        self.weights_ = np.array(weights, np.float64)
-        self.edges_ = np.zeros(len(self.maps_) + 1, np.int64)
-        self._lay_out()
+        maps = [as_map(clone(part)).draw(n_features) for part in self.maps]
+        self._hold(maps, np.ones(len(maps)) if self.weights is None else self.weights)
         return self
+
+    def _hold(self, maps: list[FeatureMap], weights: ArrayLike) -> None:
+        """Take these drawn maps, with their weights."""
+        self.maps_ = maps
+        self.weights_ = np.array(weights, np.float64)
+        self.n_features_in_ = maps[0].n_features_in_
+        self.edges_ = np.zeros(len(maps) + 1, np.int64)
+        self._lay_out()
+
+    @classmethod
+    def of_fitted(
+        cls, maps: list[FeatureMap], weights: ArrayLike
+    ) -> ConcatenatedFeatures:
+        """Fitted maps side by side, which are neither copied nor changed."""
+        joined = cls(maps, weights)
+        joined._hold(maps, weights)
+        return joined
 
     def with_weights(self, weights: ArrayLike) -> ConcatenatedFeatures:
         """The fitted maps with other weights, shape (M,)."""
@@ -187,29 +194,15 @@ class ConcatenatedFeatures(FeatureMap):
     def beside(
         cls, features: FeatureMap, part: FeatureMap, weight: float
     ) -> ConcatenatedFeatures:
-        """A fitted map with another fitted one beside it, of the given weight;
-        neither is copied nor changed.
-        """
+        """A fitted map with another fitted one beside it, of the given weight."""
         weights = [*np.square(features.scales), weight]
-        joined = cls([*features.parts, part], weights)
-        joined.maps_ = [*features.parts, part]
-        joined.weights_ = np.array(weights)
-        joined.n_features_in_ = part.n_features_in_
-        joined.edges_ = np.zeros(len(weights) + 1, np.int64)
-        joined._lay_out()
-        return joined
+        return cls.of_fitted([*features.parts, part], weights)
 
     def but_last(self) -> FeatureMap:
         """The fitted map without its last part."""
         if len(self.maps_) == 2 and self.weights_[0] == 1:
             return self.maps_[0]
-        rest = copy(self)
-        rest.maps = self.maps[:-1]
-        rest.weights = list(self.weights_[:-1])
-        rest.maps_ = self.maps_[:-1]
-        rest.weights_ = self.weights_[:-1]
-        rest.edges_ = self.edges_[:-1]
-        return rest
+        return self.of_fitted(self.maps_[:-1], list(self.weights_[:-1]))
 
     def check_parameters(self) -> None:
         """Raise TypeError or ValueError where the maps or their weights are none."""
@@ -246,18 +239,17 @@ class ConcatenatedFeatures(FeatureMap):
     def _lay_out(self) -> None:
         self.edges_[1:] = np.cumsum([part.n_features_out for part in self.maps_])
 
+    @property
+    def inner(self) -> list[FeatureMap]:
+        """The fitted maps."""
+        return self.maps_
+
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Show a sample of the rows to every map, and lay out the columns of those
         whose number it decides.
         """
-        for part in self.maps_:
-            part.fit_sample(X, weight)
+        super().fit_sample(X, weight)
         self._lay_out()
-
-    def fit_rows(self, X: Rows) -> None:
-        """Show training rows to every map."""
-        for part in self.maps_:
-            part.fit_rows(X)
 
     def fit_store(
         self, X: Rows, packed: bool = False, centres: Centres = None
@@ -270,14 +262,8 @@ class ConcatenatedFeatures(FeatureMap):
 
     def finalize(self) -> None:
         """Finalize every map, and lay out their columns."""
-        for part in self.maps_:
-            part.finalize()
+        super().finalize()
         self._lay_out()
-
-    def check_occupancy(self) -> None:
-        """Let every map warn."""
-        for part in self.maps_:
-            part.check_occupancy()
 
     @property
     def n_features_out(self) -> int:
@@ -307,11 +293,6 @@ class ConcatenatedFeatures(FeatureMap):
         return self.weights is None and len(self.maps) > 1
 
     @property
-    def sample_rows(self) -> int:
-        """Rows of a sample that one of the maps has use for."""
-        return max(part.sample_rows for part in self.maps_)
-
-    @property
     def parts(self) -> list[FeatureMap]:
         """The fitted maps."""
         return self.maps_
@@ -336,30 +317,18 @@ class ConcatenatedFeatures(FeatureMap):
             (part, [centre]) for part, centre in zip(self.maps_, centres, strict=True)
         )
 
-    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        """Memory that a stored row takes, over all maps."""
-        return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
-
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> NDArray | sp.csr_matrix:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        array or, where one of the maps gives such, csr_matrix of shape (n, D)
+    def map_rows(self, X: Rows) -> NDArray | sp.csr_matrix:
+        """Features of rows that are checked: an array or, where one of the maps gives
+        such, a csr_matrix.
         """
-        X = self._checked(X, reset=False)
         if (dense := self.dense) is not None:
             dense.require_output(X, self.remedy)
             return dense.rows(X)
-        scales = self.scales.astype(X.dtype)
-        return _side_by_side(
-            [part.transform(X) for part in self.maps_], scales, self.edges_
-        )
+        parts = [
+            _as_csr(part.map_rows(X)) * scale
+            for part, scale in zip(self.maps_, self.scales.tolist(), strict=True)
+        ]
+        return sp.csr_matrix(sp.hstack(parts, format="csr"))
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), map by map."""
@@ -382,46 +351,10 @@ class ConcatenatedFeatures(FeatureMap):
         return np.array(names, object)
 
 
-def _side_by_side(
-    parts: Sequence[NDArray | sp.csr_matrix], scales: NDArray, edges: NDArray
-) -> sp.csr_matrix:
-    """Features of several maps, times a factor each, as sparse rows; all entries of
-    dense ones are kept.
-    """
-    n, D = parts[0].shape[0], int(edges[-1])
-    lengths = [_row_length(Z) for Z in parts]
-    if None in lengths:
-        whole = [
-            sp.csr_matrix(Z * scale) for Z, scale in zip(parts, scales, strict=True)
-        ]
-        return sp.csr_matrix(sp.hstack(whole, format="csr"))
-    ends = np.cumsum([0, *lengths]).tolist()
-    wide = np.int64 if max(D, n * ends[-1]) >= 2**31 else np.int32
-    values = np.empty((n, ends[-1]), scales.dtype)
-    columns = np.empty((n, ends[-1]), wide)
-
-    def write(start: int, stop: int) -> None:
-        rows = slice(start, stop)
-        for Z, scale, first, span in zip(
-            parts, scales, edges[:-1].astype(wide), pairwise(ends), strict=True
-        ):
-            entries = Z
-            numbers = np.arange(Z.shape[1], dtype=wide)
-            if isinstance(Z, sp.csr_matrix):
-                entries = Z.data.reshape(n, -1)
-                numbers = Z.indices.reshape(n, -1)[rows]
-            place = rows, slice(*span)
-            np.multiply(entries[rows], scale, out=values[place])
-            np.add(numbers, first, out=columns[place])
-
-    for_rows(write, n)
-    starts = np.arange(n + 1, dtype=wide) * wide(ends[-1])
-    return sp.csr_matrix((values.ravel(), columns.ravel(), starts), shape=(n, D))
-
-
-def _row_length(Z: NDArray | sp.csr_matrix) -> int | None:
-    """Entries of every row, None where rows have different numbers of them."""
-    if not isinstance(Z, sp.csr_matrix):
-        return Z.shape[1]
-    lengths = np.diff(Z.indptr)
-    return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else None
+def _as_csr(Z: NDArray | sp.csr_matrix) -> sp.csr_matrix:
+    """Features as sparse rows, of dense ones with all entries, zeros too."""
+    if sp.issparse(Z):
+        return Z
+    n, D = Z.shape
+    columns = np.tile(np.arange(D, dtype=np.int32), n)
+    return sp.csr_matrix((Z.ravel(), columns, np.arange(n + 1) * D), shape=Z.shape)

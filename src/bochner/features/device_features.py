@@ -4,7 +4,6 @@ features.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,13 +17,16 @@ from bochner.data.table_input import as_dense
 from bochner.data.weights import are_unit, weights_of
 from bochner.devices.device import Device, is_out_of_memory, parse_device, to_host
 from bochner.devices.device_fourier import DeviceFourier, block_rows, pieces
+from bochner.engines.local import limited
+from bochner.engines.prefetch import most_waiting
 from bochner.features.base import Centres, FeatureMap, Rows
-from bochner.features.leaves import leaves
-from bochner.features.metric import Metric
+from bochner.features.leaves import LeafMap, leaves
 from bochner.features.stored import Stored, StoredRows
 from bochner.notices import warn
 from bochner.settings import current
 
+LANES = 8  # threads that read for a device
+WAITING_BYTES = 512 << 20  # of the blocks that wait for a device
 ARRAYS = 4  # of D columns at a time: angles, features and what is made of them
 T = TypeVar("T")
 
@@ -44,11 +46,10 @@ class DeviceFeatures:
     features : FeatureMap
     place : Device
     dtype : dtype
-    views : tuple of tuple of Metric
-        What the waves see of the rows: the rows themselves, or coordinates by metrics,
-        one after the other.
-    waves : tuple of (int, DeviceFourier)
-        With the numbers of their views.
+    leaves : tuple of LeafMap
+        The single maps, with the metrics through which each sees the rows.
+    waves : tuple of DeviceFourier
+        One for each of them.
     amplitudes : array of shape (D,), float64
         With the roots of the weights of the parts.
     """
@@ -56,8 +57,8 @@ class DeviceFeatures:
     features: FeatureMap
     place: Device
     dtype: np.dtype
-    views: tuple[tuple[Metric, ...], ...]
-    waves: tuple[tuple[int, DeviceFourier], ...]
+    leaves: tuple[LeafMap, ...]
+    waves: tuple[DeviceFourier, ...]
     amplitudes: NDArray[np.float64]
 
     is_dense = True
@@ -69,24 +70,25 @@ class DeviceFeatures:
     def row_bytes(self) -> int:
         """Memory that a row takes, about."""
         columns = ARRAYS * len(self.amplitudes) + sum(
-            2 * waves.frequencies.shape[0] for _, waves in self.waves
+            2 * waves.frequencies.shape[0] for waves in self.waves
         )
         return columns * self.dtype.itemsize
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block, by the memory of the device that is free: a power of two."""
-        return block_rows(self.place, self.row_bytes)
+        """Rows of a block, by the memory of the device that is free, a power of two,
+        and by that of the blocks that wait.
+        """
+        row = self.features.n_features_in_ * self.dtype.itemsize
+        most = limited(WAITING_BYTES) // (most_waiting(LANES) * row)
+        return min(block_rows(self.place, self.row_bytes), most)
 
     def coordinates(self, X: Rows) -> tuple[NDArray, ...]:
-        """What the waves see of rows, each an array of NumPy."""
-        view_coordinates = []
-        for metrics in self.views:
-            U = X
-            for metric in metrics:
-                U = metric.coordinates(U)
-            view_coordinates.append(as_dense(U).astype(self.dtype, copy=False))
-        return tuple(view_coordinates)
+        """What each of the waves sees of rows, as arrays of NumPy."""
+        return tuple(
+            as_dense(leaf.coordinates(X)).astype(self.dtype, copy=False)
+            for leaf in self.leaves
+        )
 
     def of(self, *coordinates: Any) -> Any:
         """Features without amplitudes, shape (b, D), of what the waves see, on the
@@ -97,9 +99,9 @@ class DeviceFeatures:
         Z = self.place.torch.empty(
             (X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device
         )
-        for view, waves in self.waves:
+        for waves, U in zip(self.waves, coordinates, strict=True):
             last = first + len(waves.amplitudes)
-            waves.write(coordinates[view], Z[:, first:last])
+            waves.write(U, Z[:, first:last])
             first = last
         return Z
 
@@ -124,7 +126,7 @@ class DeviceFeatures:
         done = 0
         amplitudes = self.amplitudes.astype(self.dtype)
         for Z in self.each(
-            (X[a : a + size] for a in range(0, X.shape[0], size)), self.place.host
+            (X[a : a + size] for a in range(0, X.shape[0], size)), to_host
         ):
             np.multiply(Z, amplitudes, out=row_features[done : done + len(Z)])
             done += len(Z)
@@ -133,34 +135,25 @@ class DeviceFeatures:
     def products(self, blocks: Iterable[Rows], coef: NDArray) -> Iterator[NDArray]:
         """Yield products Z coef of some rows after the other, each of shape (b, K)."""
         V = self.place.put((coef * self.amplitudes[:, np.newaxis]).astype(self.dtype))
-        return self.each(blocks, lambda Z: self.place.host(self.place.product(Z, V)))
+        return self.each(blocks, lambda Z: to_host(self.place.product(Z, V)))
 
     def stored(self, blocks: Iterable[Block], centres: Centres) -> Iterator[StoredRows]:
         """Yield blocks with features that the device holds in the place of X; see
         `FeatureMap.stored`.
         """
         centre = None
-        waiting = deque[tuple[NDArray, NDArray]]()
-        first = 0
         if centres is not None:
             parts = zip(self.features.scales, centres, strict=True)
             centre = np.concatenate(
                 [scale * part for scale, part in parts if part is not None]
             )
-
-        def sent() -> Iterator[Rows]:
-            for X, y, weight in blocks:
-                waiting.append((y, weight))
-                yield X
-
-        for Z in self.each(sent(), partial(StoredOnDevice, self, centre=centre)):
-            y, weight = waiting[0]
-            part = slice(first, first + Z.n_rows)
-            first = part.stop
-            if first == len(y):
-                waiting.popleft()
-                first = 0
-            yield StoredRows(Z, y[part], weights_of(weight, part))
+        hold = partial(StoredOnDevice, self, centre=centre)
+        for X, y, weight in blocks:
+            first = 0
+            for Z in self.each([X], hold):
+                part = slice(first, first + Z.n_rows)
+                yield StoredRows(Z, y[part], weights_of(weight, part))
+                first = part.stop
 
 
 def on_device(features: Any, place: Device, dtype: DTypeLike) -> DeviceFeatures | None:
@@ -168,20 +161,13 @@ def on_device(features: Any, place: Device, dtype: DTypeLike) -> DeviceFeatures 
     the device has not the precision.
     """
     dtype = np.dtype(dtype)
-    views = list[tuple[Metric, ...]]()
-    waves = []
-    amplitudes = []
     if (dtype == np.float64 and not place.has_double) or not_on_devices(features):
         return None
-    for leaf in leaves(features):
-        if leaf.metrics not in views:
-            views.append(leaf.metrics)
-        waves.append(
-            (views.index(leaf.metrics), DeviceFourier.of(leaf.features, place, dtype))
-        )
-        amplitudes.append(np.sqrt(leaf.weight) * leaf.features.bounds())
+    parts = tuple(leaves(features))
+    waves = [DeviceFourier.of(leaf.features, place, dtype) for leaf in parts]
+    amplitudes = [np.sqrt(leaf.weight) * leaf.features.bounds() for leaf in parts]
     return DeviceFeatures(
-        features, place, dtype, tuple(views), tuple(waves), np.concatenate(amplitudes)
+        features, place, dtype, parts, tuple(waves), np.concatenate(amplitudes)
     )
 
 
@@ -221,7 +207,7 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
         raise ValueError(
             "Input X contains NaN or infinity. Impute, drop or clip such values."
         )
-    features.check_rows(HostColumns(X))
+    features.kernel.check_rows(HostColumns(X))
     there = on_device(
         features, place, np.float64 if X.dtype == torch.float64 else np.float32
     )
@@ -232,7 +218,7 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
     )
     try:
         Z = torch.empty((n, D), dtype=X.dtype, device=place.device)
-        there.waves[0][1].write(X, Z, amplitudes)
+        there.waves[0].write(X, Z, amplitudes)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -287,13 +273,13 @@ class StoredOnDevice(Stored):
         self.Z = Z
 
     def forward(self, V: NDArray) -> NDArray:
-        return self.place.host(self._forward(V))
+        return to_host(self._forward(V))
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         self._add(self.place.product(self._put(T), self.Z), Q)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        Q += self.place.host(
+        Q += to_host(
             self.place.product(self._put(weight), self.Z * self.Z)
         ) * np.square(self.amplitudes)
 
@@ -307,7 +293,7 @@ class StoredOnDevice(Stored):
         return self.place.product(self._put(V * self.amplitudes), self.Z.T)
 
     def _add(self, product: Any, Q: NDArray) -> None:
-        Q += self.place.host(product) * self.amplitudes
+        Q += to_host(product) * self.amplitudes
 
     def _put(self, array: NDArray) -> Any:
         return self.place.put(array.astype(self.dtype, copy=False))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
-from bochner.data.hashes import row_hashes
+from bochner.data.hashes import distinct_rows
 from bochner.data.weights import unit_weights
 from bochner.features.base import Rows
 from bochner.kernels import Gaussian
@@ -50,12 +50,11 @@ def pair_distances(
         The shares sum to one. Both are empty where all rows are equal.
     """
     weight = unit_weights(X.shape[0]) if weight is None else weight
-    _, first, of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
-    if len(first) == 1:
+    first, total = distinct_rows(X, weight)
+    if len(total) == 1:
         return np.empty(0), np.empty(0)
     few = X[first].astype(np.float64)
-    total = np.bincount(of, weight)
-    i, j = np.triu_indices(len(first), 1)
+    i, j = np.triu_indices(len(total), 1)
     shares = total[i] * total[j]
     return _distances(few, p), shares / max(
         float(shares.sum()), np.finfo(np.float64).tiny

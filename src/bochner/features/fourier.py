@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
-from bochner.devices.conversion import any_arrays
 from bochner.devices.device import device_of
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import DenseFeatureMap, Rows, random_generator
@@ -175,7 +174,7 @@ class FourierFeatures(DenseFeatureMap):
         """Check that the kernel serves such rows; with sampling="leverage" resample
         the frequencies for them.
         """
-        self.check_rows(X)
+        self.kernel.check_rows(X)
         if self.sampling == "leverage":
             m = self.frequencies_.shape[1]
             self.frequencies_, weights = draw_by_leverage(
@@ -198,10 +197,6 @@ class FourierFeatures(DenseFeatureMap):
         """Amplitudes of the columns, shape (D,)."""
         pairs = len(self.amplitudes_) - len(self.offsets_)
         return np.concatenate([self.amplitudes_[:pairs], self.amplitudes_])
-
-    def check_rows(self, X: Rows) -> None:
-        """Raise ValueError where the kernel does not serve such rows."""
-        self.kernel.check_rows(X)
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`.
@@ -238,21 +233,20 @@ class FourierFeatures(DenseFeatureMap):
             Of tensors a tensor, where X lies.
         """
         place = device_of(X)
-        if place is not None and not place.is_host:
-            check_is_fitted(self)
-            return features_there(self, X, place)
-        return self._from_host(X)
-
-    @any_arrays
-    def _from_host(self, X: Any) -> NDArray:
-        """Features of rows that lie in the processor's memory."""
-        place = current_device()
-        if place is None:
+        if place is None or place.is_host:
             return super().transform(X)
-        X = self._checked(X, reset=False)
-        self.check_rows(X)
+        check_is_fitted(self)
+        return features_there(self, X, place)
+
+    def map_rows(self, X: Rows) -> NDArray:
+        """Features of rows that are checked, by the device of the settings, shape (n,
+        D).
+        """
+        self.kernel.check_rows(X)
         self.require_output(X, self.remedy)
-        return (on_device(self, place, X.dtype) or self).rows(X)
+        place = current_device()
+        there = None if place is None else on_device(self, place, X.dtype)
+        return (there or self).rows(X)
 
     def _projection(
         self, dtype: np.dtype
@@ -292,12 +286,6 @@ class FourierFeatures(DenseFeatureMap):
             raise ValueError(
                 "The arrays of this FourierFeatures are inconsistent. Fit it again."
             )
-
-    def _column_names(self) -> list[str]:
-        m = len(self.amplitudes_)
-        pairs = m - len(self.offsets_)
-        waves = ("cos", range(pairs)), ("sin", range(pairs)), ("cos", range(pairs, m))
-        return [f"_{wave}{j}" for wave, numbers in waves for j in numbers]
 
 
 def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArray:

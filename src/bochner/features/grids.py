@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory
 from bochner.features.sampling import allocate
+from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
 
 Numbers: TypeAlias = Callable[
-    [NDArray, NDArray], None
-]  # (hashes, ids): writes the number of each hash into ids
+    [int, NDArray, NDArray], None
+]  # (grid, hashes, ids): writes the number of each hash into ids
 TILE_ROWS = 8192
 LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and the factor by which a full table grows
 MANY_BINS, NO_COUNTS = 1 << 12, np.empty(0, np.int32)
@@ -172,23 +173,20 @@ class Lookups:
     """
 
     def __init__(self, keys: NDArray, offsets: NDArray, n_grids: int) -> None:
-        fit: Any = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
-        _require(fit, f"offsets_ must be {n_grids + 1} numbers of int64")
+        whole = of_shapes([keys, offsets], [(len(keys),), (n_grids + 1,)], np.int64)
+        _require(whole)
         self.keys = np.require(keys, None, "W")
         self.offsets = offsets
         self.n_buckets = int(offsets[1]) if not len(keys) and offsets.any() else 0
         if self.n_buckets:
             multiples = np.arange(n_grids + 1) * self.n_buckets
             fit = 0 < self.n_buckets < 2**31 and np.array_equal(offsets, multiples)
-            _require(fit, "offsets_ must be multiples of the number of buckets")
+            _require(fit)
             self.starts = np.zeros_like(offsets)
             self.slots = np.empty(0, np.int32)
             return
-        fit = keys.dtype == np.int64 and keys.ndim == 1
-        _require(fit, "keys_ must be int64, of one dimension")
-        fit = offsets[0] == 0 and offsets[-1] == len(keys)
-        fit = fit and np.all(np.diff(offsets) >= 0)
-        _require(fit, "offsets_ must rise from 0 to the number of keys_")
+        rise = bool(np.all(np.diff(offsets) >= 0))
+        _require(rise and offsets[0] == 0 and offsets[-1] == len(keys))
         self._fill()
 
     def _fill(self) -> None:
@@ -217,18 +215,15 @@ class Lookups:
         rows = len(self.keys) // max(len(sizes), 1)
         self.tile_rows = min(max(rows, FEWEST_TILE_ROWS), MOST_TILE_ROWS)
 
-    def numbers(self) -> list[Numbers]:
-        """What writes the numbers of the hashes in each grid, -1 for bins that are
-        not known.
-        """
-        return [partial(self._look_up, p) for p in range(len(self.offsets) - 1)]
-
     def of_grid(self, p: int) -> tuple[NDArray, NDArray]:
         """Keys and slots of a grid; of buckets none."""
         keys = self.keys[slice(*self.offsets[p : p + 2])]
         return keys, self.slots[slice(*self.starts[p : p + 2])]
 
-    def _look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
+    def look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
+        """Write the numbers of the hashes in a grid into `ids`, -1 for bins that are
+        not known.
+        """
         from bochner.loops.bins import bucket
 
         if self.n_buckets:
@@ -244,10 +239,10 @@ def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     return columns, columns.min(axis=1).astype(float), columns.max(axis=1).astype(float)
 
 
-def _require(fit: Any, what: str) -> None:
+def _require(fit: bool) -> None:
     if not fit:
         raise ValueError(
-            f"The arrays of this map are inconsistent: {what}. Fit it again."
+            "The arrays of this BinningFeatures are inconsistent. Fit it again."
         )
 
 
@@ -287,18 +282,15 @@ class Grids:
         smooth: NDArray,
         n_features: int,
     ) -> None:
-        fit: Any = pitches.ndim == 3 and pitches.size > 0
-        _require(fit, "pitches_ must have three dimensions")
-        P, F, _ = pitches.shape
-        whole = (P, F, n_features)
-        arrays = [pitches, shifts, multipliers, values, smooth]
-        shapes = [whole, whole, whole, (P,), (P, F)]
-        dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_]
-        fit = [array.shape for array in arrays] == shapes
-        _require(fit, f"their shapes must be {shapes}")
-        _require([array.dtype for array in arrays] == dtypes, "their dtypes are wrong")
-        fit = np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))
-        _require(fit, "pitches_ must be positive")
+        shape = np.shape(pitches)[:2]
+        whole = (*shape, n_features)
+        _require(
+            of_shapes([pitches, shifts, values], [whole, whole, shape[:1]])
+            and of_shapes([multipliers], [whole], np.int64)
+            and of_shapes([smooth], [shape], np.bool_)
+            and pitches.size > 0
+            and bool(np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts)))
+        )
         self.inverses = 1 / pitches
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
         self.multipliers = multipliers
@@ -327,9 +319,9 @@ class Grids:
         last = [np.ascontiguousarray(one.transpose(1, 2, 0)) for one in lattices]
         return (*last, values), at_zero, reach
 
-    def tiles(self, X: Any) -> Sequence[Any]:
-        """Rows in pieces that stay in the cache, dense ones by columns with the least
-        and greatest value of each.
+    def tiles(self, X: Any) -> list[tuple[slice, Any]]:
+        """Rows in pieces that stay in the cache, with their places, dense ones by
+        columns with the least and greatest value of each.
 
         Raises MemoryError where rows with smooth bins are sparse and do not fit the
         memory when they are dense.
@@ -344,10 +336,13 @@ class Grids:
                 f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,",
                 "Use fewer rows or columns at a time.",
             )
-        parts = [X[a : a + TILE_ROWS] for a in range(0, X.shape[0], TILE_ROWS)]
+        n_rows = X.shape[0]
+        parts = [
+            slice(a, min(a + TILE_ROWS, n_rows)) for a in range(0, n_rows, TILE_ROWS)
+        ]
         if sparse and not self.is_smooth:
-            return parts
-        return [by_columns(as_dense(part)) for part in parts]
+            return [(part, X[part]) for part in parts]
+        return [(part, by_columns(as_dense(X[part]))) for part in parts]
 
     def order(self, X: NDArray) -> NDArray[np.intp] | None:
         """Order in which neighbours share many bins: along the column that the grids
@@ -358,9 +353,8 @@ class Grids:
         """
         sample = X[:: max(len(X) // SAMPLED_ROWS, 1)]
         tile = by_columns(sample)
-        hashes = np.empty(len(sample), np.int64)
         n_bins = [
-            len(np.unique(hashes[: self._hash(tile, p, hashes)]))
+            len(np.unique(self._hash(tile, p)))
             for p in range(min(len(self), SAMPLED_GRIDS))
         ]
         if np.mean(n_bins) < MANY_OWN * len(sample):
@@ -371,37 +365,33 @@ class Grids:
         return np.argsort(X[:, np.argmax(cuts)], kind="stable")
 
     def number(
-        self, tiles: Sequence[Any], p: int, numbers: Numbers, ids: NDArray
+        self, tiles: list[tuple[slice, Any]], p: int, numbers: Numbers, ids: NDArray
     ) -> None:
         """Write the number of each row's bin in grid p into `ids`."""
-        hashes = np.empty(min(TILE_ROWS, len(ids)), np.int64)
-        done = 0
-        for tile in tiles:
-            tile_hashes = hashes[: self._hash(tile, p, hashes)]
-            numbers(tile_hashes, ids[done : done + len(tile_hashes)])
-            done += len(tile_hashes)
+        for rows, tile in tiles:
+            numbers(p, self._hash(tile, p), ids[rows])
 
-    def _hash(self, tile: Any, p: int, hashes: NDArray) -> int:
+    def _hash(self, tile: Any, p: int) -> NDArray[np.int64]:
+        """Hashes of the bins of a tile's rows in grid p."""
         from bochner.loops.bins import hash_dense, hash_sparse
 
         lattices = self.inverses[p], self.shifts[p], self.multipliers[p]
         if sp.issparse(tile):
-            rows = tile.shape[0]
-            hash_sparse(tile.indptr, tile.indices, tile.data, *lattices, hashes[:rows])
+            hashes = np.empty(tile.shape[0], np.int64)
+            hash_sparse(tile.indptr, tile.indices, tile.data, *lattices, hashes)
         else:
-            rows = tile[0].shape[1]
-            hash_dense(*tile, *lattices, hashes[:rows])
-        return rows
+            hashes = np.empty(tile[0].shape[1], np.int64)
+            hash_dense(*tile, *lattices, hashes)
+        return hashes
 
-    def weigh(self, tiles: Sequence[Any], p: int, values: NDArray) -> None:
+    def weigh(self, tiles: list[tuple[slice, Any]], p: int, values: NDArray) -> None:
         """Write the value of the grid times the weight of each row inside its bin
         into `values`.
         """
         from bochner.loops.bins import weigh
 
-        done = 0
-        for columns, _, _ in tiles:
-            part = values[done : done + columns.shape[1]]
-            part[:] = self.values[p]
-            weigh(columns, self.inverses[p], self.shifts[p], self.smooth[p], part)
-            done += len(part)
+        values[:] = self.values[p]
+        for rows, (columns, _, _) in tiles:
+            weigh(
+                columns, self.inverses[p], self.shifts[p], self.smooth[p], values[rows]
+            )

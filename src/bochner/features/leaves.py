@@ -20,6 +20,7 @@ from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel, Stationary
 from bochner.kernels.base import Leaf
+from bochner.kernels.functions import FromSpectrum
 
 
 class LeafMap(NamedTuple):
@@ -102,20 +103,36 @@ def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
     return kernel if share == 1 else partial(_column_mixture, kernel, share)
 
 
-def kernel_between(features: FeatureMap, X: Any, Y: Any) -> Floats:
-    """The kernel of a fitted map between checked rows, (n, m); of maps without a
-    known one by their features.
+def has_exact_kernel(leaf: LeafMap) -> bool:
+    """Whether the kernel that a single map estimates is known by a formula."""
+    kernel = kernel_of(leaf.features)
+    if kernel is None or (isinstance(kernel, FromSpectrum) and kernel.exact is None):
+        return False
+    mixed = getattr(leaf.features, "column_share", 1.0) != 1.0
+    return not mixed or all(
+        isinstance(one, Stationary) for _, factors in kernel.terms() for one in factors
+    )
+
+
+def kernel_between(
+    features: FeatureMap, X: Any, Y: Any, exactly: bool = False
+) -> Floats:
+    """The kernel of a fitted map between checked rows, (n, m).
+
+    It is that of the features of single maps without a kernel, and, with `exactly`, of
+    those whose kernel has no formula.
     """
     total = np.zeros((X.shape[0], Y.shape[0]))
     for leaf in leaves(features):
         rows = leaf.coordinates(X)
         others = leaf.coordinates(Y)
-        if kernel_of(leaf.features) is None:
-            transform = leaf.features.transform
-            values = as_dense(transform(rows) @ transform(others).T)
-        else:
+        is_known = kernel_of(leaf.features) is not None
+        if has_exact_kernel(leaf) if exactly else is_known:
             kernel = estimated_kernel(leaf.features)
             values = kernel(as_dense(rows), as_dense(others))
+        else:
+            map_rows = leaf.features.map_rows
+            values = as_dense(map_rows(rows) @ map_rows(others).T)
         total += leaf.weight * np.asarray(values, np.float64)
     return total
 

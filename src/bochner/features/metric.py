@@ -23,7 +23,6 @@ from bochner.features.stored import Stored
 from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
 from bochner.markup import cut_named, percent, table
-from bochner.sources.rowwise import rowwise
 
 if TYPE_CHECKING:
     from bochner.display import MetricDisplay
@@ -40,29 +39,16 @@ class Prepared(NamedTuple):
     scale : array of shape (q,)
     source : int array of shape (q,), or None
         Column of each coordinate; None where these are the columns in order.
-    warps : slice, int array, or None
-        Coordinates that are warped.
-    warped : slice or int array
-        Their columns.
+    warped : int array of shape (w,)
+        Columns of the coordinates that are warped.
     mixed : array
         The linear map, transposed.
     """
 
     scale: NDArray
     source: NDArray | None
-    warps: slice | NDArray | None
-    warped: slice | NDArray
+    warped: NDArray
     mixed: NDArray
-
-
-def _as_slice(numbers: NDArray) -> slice | NDArray:
-    """Numbers that follow one another as a slice, by which arrays are read several
-    times as fast.
-    """
-    follow = len(numbers) > 0 and np.array_equal(
-        numbers, np.arange(numbers[0], numbers[0] + len(numbers))
-    )
-    return slice(int(numbers[0]), int(numbers[-1]) + 1) if follow else numbers
 
 
 class Metric(Cached):
@@ -243,7 +229,7 @@ class Metric(Cached):
         """Coordinates of checked dense rows before the linear map, each of one
         column.
         """
-        scale, source, warps, warped, _ = self._prepared(X.dtype)
+        scale, source, warped, _ = self._prepared(X.dtype)
         U = np.empty((len(X), len(self.source_)), X.dtype)
 
         def write(start: int, stop: int) -> None:
@@ -254,8 +240,8 @@ class Metric(Cached):
                 columns = rows.take(source, axis=1, out=out, mode="clip")
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
                 np.multiply(columns, scale, out=out)
-                if warps is not None:
-                    out[:, warps] = self._warps(rows[:, warped]).T
+                if len(warped):
+                    out[:, self.warped_] = self._warps(rows[:, warped]).T
 
         # The rows of a tile are one thread's already
         if len(X) <= TILE_ROWS:
@@ -304,23 +290,16 @@ class Metric(Cached):
             return Prepared(
                 self.scale_.astype(dtype),
                 None if in_order else self.source_,
-                _as_slice(self.warped_) if len(self.warped_) else None,
-                _as_slice(self.source_[self.warped_]),
+                self.source_[self.warped_],
                 self.linear_.T.astype(dtype),
             )
 
         return self._cached(dtype.char, prepare)
 
-    def mixed(self, linear: NDArray) -> Metric:
+    def mixed(self, linear: NDArray | None, relevance: NDArray | None = None) -> Metric:
         """Return this metric with its first coordinates replaced by a linear map of
-        them.
+        them, and with other relevances.
         """
-        return self.with_maps(linear)
-
-    def with_maps(
-        self, linear: NDArray | None, relevance: NDArray | None = None
-    ) -> Metric:
-        """Return this metric with another linear map, and relevances."""
         return Metric(
             self.n_features_in_,
             self.source_,
@@ -429,7 +408,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)
-    return metric.with_maps(metric.linear_, total / (total.sum() or 1.0))
+    return metric.mixed(metric.linear_, total / (total.sum() or 1.0))
 
 
 class MetricFeatures(FeatureMap):
@@ -518,67 +497,34 @@ class MetricFeatures(FeatureMap):
         """Write the features of a few rows, where these are dense, into the first
         columns of `out`.
         """
-        self.features_.write(self.metric.coordinates(X), out)
+        self.features_.write(self.seen(X), out)
 
     @property
-    def sample_rows(self) -> int:
-        """Rows of a sample that the map has use for."""
-        return self.features_.sample_rows
+    def inner(self) -> list[FeatureMap]:
+        """The map of the coordinates."""
+        return [self.features_]
 
-    def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Show the coordinates of a sample of the rows to the map."""
-        self.features_.fit_sample(self.metric.coordinates(X), weight)
-
-    def fit_rows(self, X: Rows) -> None:
-        """Show the coordinates of training rows to the map."""
-        self.features_.fit_rows(self.metric.coordinates(X))
+    def seen(self, X: Rows) -> Rows:
+        """Coordinates of the rows."""
+        return self.metric.coordinates(X)
 
     def fit_store(
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> Stored:
         """Features of training rows, of which the map takes note."""
-        if self.is_dense:
-            return self.store(X, packed, centres)
-        return self.features_.fit_store(self.metric.coordinates(X), packed)
+        return self.features_.fit_store(self.seen(X), packed, centres)
 
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
         """Features of the rows, held in memory."""
-        if (dense := self.dense) is not None:
-            return dense.store(X, packed, centres)
-        return self.features_.store(self.metric.coordinates(X), packed)
-
-    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        """Memory that a stored row takes."""
-        return self.features_.stored_bytes(dtype, packed)
-
-    def finalize(self) -> None:
-        """Finalize the map."""
-        self.features_.finalize()
-
-    def check_occupancy(self) -> None:
-        """Let the map warn."""
-        self.features_.check_occupancy()
+        return self.features_.store(self.seen(X), packed, centres)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K)."""
-        if (dense := self.dense) is not None:
-            return dense.dot(X, coef)
-        return self.features_.dot(self.metric.coordinates(X), coef)
+        return self.features_.dot(self.seen(X), coef)
 
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> Any:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        What the map gives: an array, or a csr_matrix.
-        """
-        X = self._checked(X, reset=False)
-        return self.features_.transform(self.metric.coordinates(X))
+    def map_rows(self, X: Rows) -> Any:
+        """Features of rows that are checked: an array, or a csr_matrix."""
+        return self.features_.map_rows(self.seen(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the map's columns."""

@@ -24,11 +24,16 @@ from bochner.features.base import (
     random_generator,
 )
 from bochner.features.fourier import FourierFeatures
-from bochner.features.leaves import LeafMap, estimated_kernel, kernel_of, leaves
+from bochner.features.leaves import (
+    LeafMap,
+    has_exact_kernel,
+    kernel_between,
+    kernel_of,
+    leaves,
+)
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Gaussian, Kernel
 from bochner.kernels.base import check_count, check_kernel
-from bochner.kernels.functions import FromSpectrum
 from bochner.kernels.spectral_measures import Isotropic
 from bochner.kernels.stationary import Stationary
 
@@ -185,48 +190,43 @@ class NystroemFeatures(DenseFeatureMap):
             rows = as_dense(X).astype(np.float64)
             return self.kernel(rows, self.landmarks_).astype(X.dtype)
         variance, scale = gaussian
-        # Distances from the mean of the landmarks lose fewer digits
-        centre, inverse = self._cached(
-            f"units {X.dtype}",
-            lambda: (
-                self.landmarks_.mean(axis=0).astype(X.dtype),
-                (1 / scale).astype(X.dtype),
-            ),
-        )
-        if sp.issparse(X):
-            U = X.multiply(inverse).tocsr().astype(np.float64)
-            values = self._distances(U, None, scale)
-        else:
-            with np.errstate(over="ignore"):
-                U = (X - centre) * inverse
-            values = self._distances(U, centre, scale)
-        np.exp(values, out=values)
-        if variance != 1:
-            values *= variance
-        return values.astype(X.dtype, copy=False)
-
-    def _distances(self, U: Any, centre: NDArray | None, scale: NDArray) -> NDArray:
-        """Minus halves of the squared distances to the landmarks, over the
-        lengthscale, shape (b, m).
-        """
-        shift = 0.0 if centre is None else centre.astype(np.float64)
-        V = self._cached(
-            f"landmarks {U.dtype} {centre is None}",
-            lambda: np.ascontiguousarray(
-                ((self.landmarks_ - shift) / scale).T.astype(U.dtype)
-            ),
+        is_sparse = sp.issparse(X)
+        dtype = np.dtype(np.float64) if is_sparse else X.dtype
+        centre, inverse, V = self._cached(
+            f"units {dtype} {is_sparse}",
+            lambda: self._in_units(scale, dtype, is_sparse),
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            if sp.issparse(U):
+            if is_sparse:
+                U = X.astype(np.float64).multiply(inverse).tocsr()
                 squares = np.ravel(U.power(2).sum(axis=1))
             else:
+                U = (X - centre) * inverse
                 squares = np.einsum("ij,ij->i", U, U)
+            # Minus halves of the squared distances over the lengthscale
             values = np.asarray(U @ V)
             values -= (squares / 2)[:, np.newaxis]
             values -= np.einsum("ij,ij->j", V, V) / 2
         # Not the difference of two infinite numbers
         values[~np.isfinite(squares)] = -np.inf
-        return np.minimum(values, 0, out=values)
+        np.exp(np.minimum(values, 0, out=values), out=values)
+        if variance != 1:
+            values *= variance
+        return values.astype(X.dtype, copy=False)
+
+    def _in_units(
+        self, scale: NDArray, dtype: np.dtype, is_sparse: bool
+    ) -> tuple[NDArray, NDArray, NDArray]:
+        """Centre and inverse units of the columns, and the landmarks in them, shape
+        (d, m).
+
+        Distances from the mean of the landmarks lose fewer digits; of sparse rows
+        nothing is taken.
+        """
+        centre = np.zeros(len(scale)) if is_sparse else self.landmarks_.mean(axis=0)
+        centre = centre.astype(dtype)
+        V = ((self.landmarks_ - centre.astype(np.float64)) / scale).T
+        return centre, (1 / scale).astype(dtype), np.ascontiguousarray(V.astype(dtype))
 
 
 # Of rows whose squared distances might overflow or vanish in single precision
@@ -280,17 +280,6 @@ TILE = 512  # rows that are compared with all landmarks at a time
 ROUNDING = 1e-12  # of the kernel matrix of the landmarks, over its trace
 
 
-def has_exact_kernel(leaf: LeafMap) -> bool:
-    """Whether the kernel that a single map estimates is known by a formula."""
-    kernel = kernel_of(leaf.features)
-    if kernel is None or (isinstance(kernel, FromSpectrum) and kernel.exact is None):
-        return False
-    mixed = getattr(leaf.features, "column_share", 1.0) != 1.0
-    return not mixed or all(
-        isinstance(one, Stationary) for _, factors in kernel.terms() for one in factors
-    )
-
-
 class LandmarkFeatures(DenseFeatures):
     """Features z(x) = L^-1 [k(x, x_1), ..., k(x, x_m)], L L' = k of the landmarks
     (Williams and Seeger, 2001).
@@ -318,7 +307,7 @@ class LandmarkFeatures(DenseFeatures):
     def __init__(
         self, features: FeatureMap, landmarks: NDArray, root: NDArray | None = None
     ) -> None:
-        self._parts = [_Part(leaf, landmarks) for leaf in leaves(features)]
+        self.features = features
         self.landmarks = landmarks
         if root is None:
             within = self.values(landmarks)
@@ -334,15 +323,21 @@ class LandmarkFeatures(DenseFeatures):
 
     def values(self, X: Rows) -> Floats:
         """Kernel with the landmarks, shape (b, m)."""
-        X = np.asarray(as_dense(X), np.float64)
-        total = np.zeros((len(X), len(self.landmarks)))
-        for part in self._parts:
-            total += part.values(X)
-        return total
+        rows = np.asarray(as_dense(X), np.float64)
+        others = np.asarray(self.landmarks, np.float64)
+        return kernel_between(self.features, rows, others, exactly=True)
 
     def variance(self, X: Rows) -> Floats:
         """k(x, x) of each row, shape (b,)."""
-        return np.sum([part.variance(X) for part in self._parts], axis=0)
+        total = np.zeros(X.shape[0])
+        for leaf in leaves(self.features):
+            if has_exact_kernel(leaf):
+                total += leaf.weight * leaf.features.kernel.variance
+                continue
+            rows = leaf.coordinates(X.astype(np.float64))
+            Z = as_dense(leaf.features.map_rows(rows))
+            total += leaf.weight * np.einsum("ij,ij->i", Z, Z)
+        return total
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`."""
@@ -350,39 +345,6 @@ class LandmarkFeatures(DenseFeatures):
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return TILE
-
-
-class _Part:
-    """The kernel of a single map with the landmarks, times its weight."""
-
-    def __init__(self, leaf: LeafMap, landmarks: NDArray) -> None:
-        self.leaf = leaf
-        self.exact = has_exact_kernel(leaf)
-        rows = leaf.coordinates(np.asarray(landmarks, np.float64))
-        self.others = rows if self.exact else self._features(rows)
-
-    def _features(self, rows: Rows) -> Floats:
-        features = self.leaf.features
-        if features.dense is not None:
-            return features.dense.rows(rows)
-        return features.transform(rows)
-
-    def values(self, X: NDArray) -> Any:
-        """Kernel with the landmarks, shape (b, m)."""
-        rows = self.leaf.coordinates(X)
-        if self.exact:
-            values = estimated_kernel(self.leaf.features)(rows, self.others)
-        else:
-            values = as_dense(self._features(rows) @ self.others.T)
-        return self.leaf.weight * values
-
-    def variance(self, X: Rows) -> Floats:
-        """k(x, x) of each row."""
-        weight = self.leaf.weight
-        if self.exact:
-            return np.full(X.shape[0], weight * self.leaf.features.kernel.variance)
-        Z = as_dense(self._features(self.leaf.coordinates(X.astype(np.float64))))
-        return weight * np.einsum("ij,ij->i", Z, Z)
 
 
 # Rows that are compared with all that are kept at a time, for exact kernels cost as

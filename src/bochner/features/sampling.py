@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,18 +97,11 @@ def draw_frequencies(
     alone = _sign_flips_alone(terms)
     if sampling == "auto" and alone and cheaper(n_features, n_frequencies, CLEARLY):
         sampling = "structured"
-    if sampling == "structured":
-        for leaf in (leaf for _, leaves in terms for leaf in leaves):
-            _require_draws(leaf, sampling)
-            if not _has_directions(leaf):
-                raise ValueError(
-                    "sampling='structured' needs frequencies of uniform direction, and "
-                    f"those of {leaf!r} have none: use "
-                    "sampling='orthogonal' or 'qmc'."
-                )
-        if alone and n_features >= SignedHadamard.fewest:
-            flips = _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, rng)
-            return Draw(flips.frequencies(), weights, flips)
+    for leaf in (leaf for _, leaves in terms for leaf in leaves):
+        _require_draws(leaf, sampling)
+    if sampling == "structured" and alone and n_features >= SignedHadamard.fewest:
+        flips = _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, rng)
+        return Draw(flips.frequencies(), weights, flips)
     blocks = [
         _draw_term(leaves, count, n_features, sampling, rng)
         for (_, leaves), count in zip(terms, counts, strict=True)
@@ -151,8 +144,6 @@ def _draw_term(
         for leaf, measure in zip(leaves, measures, strict=True)
     ]
     if any(isinstance(measure, Drawn) for measure in measures):
-        for leaf in leaves:
-            _require_draws(leaf, sampling)
         sampling = "iid"
     elif sampling == "auto":
         # Few dimensions and many points, which Sobol's fill more evenly; uniform
@@ -272,13 +263,19 @@ def _sign_flips_alone(terms: Sequence[Term]) -> bool:
 
 
 def _require_draws(leaf: Leaf, sampling: str) -> None:
-    if not isinstance(leaf.spectral_measure(), Drawn):
-        return
-    if sampling not in ("auto", "iid", "leverage"):
+    """Raise ValueError where frequencies of a leaf cannot be drawn so."""
+    if isinstance(leaf.spectral_measure(), Drawn):
+        if sampling not in ("auto", "iid", "leverage"):
+            raise ValueError(
+                f"sampling={sampling!r} computes frequencies from its own points, "
+                f"and those of {leaf!r} are drawn by "
+                "its sampler: use sampling='iid'."
+            )
+    elif sampling == "structured" and not _has_directions(leaf):
         raise ValueError(
-            f"sampling={sampling!r} computes frequencies from its own points, "
-            f"and those of {leaf!r} are drawn by "
-            "its sampler: use sampling='iid'."
+            "sampling='structured' needs frequencies of uniform direction, and "
+            f"those of {leaf!r} have none: use "
+            "sampling='orthogonal' or 'qmc'."
         )
 
 
@@ -298,7 +295,6 @@ LEVERAGE_ROWS = 1024
 # Effective dimension aimed at, of the number of frequencies or of rows, whichever is
 # less
 SHARE = 0.25
-CHUNK = 1024  # frequencies
 
 
 def draw_by_leverage(
@@ -344,21 +340,11 @@ def draw_by_leverage(
     drawn = weight[rows] * (1.0 if factors is None else factors)
     root = np.sqrt(drawn / drawn.mean())[:, np.newaxis]
     X = X[rows].astype(np.float64)
-    chunks = [slice(a, a + CHUNK) for a in range(0, POOL * m, CHUNK)]
-    all_angles = [X @ pool.frequencies[:, chunk] for chunk in chunks]
-
-    def waves() -> Iterator[tuple[slice, NDArray]]:
-        for chunk, angles in zip(chunks, all_angles, strict=True):
-            for wave in (np.cos, np.sin):
-                yield chunk, root * wave(angles) * np.sqrt(pool.weights[chunk])
-
-    K = np.zeros((len(rows), len(rows)))
-    for _, phi in waves():
-        K += phi @ phi.T
+    angles = X @ pool.frequencies
+    phis = [root * wave(angles) * np.sqrt(pool.weights) for wave in (np.cos, np.sin)]
+    K = sum(phi @ phi.T for phi in phis)
     factor = cho_factor(K + _ridge(K, m) * np.eye(len(rows)))
-    scores = np.zeros(POOL * m)
-    for chunk, phi in waves():
-        scores[chunk] += (phi * cho_solve(factor, phi)).sum(axis=0)
+    scores = sum((phi * cho_solve(factor, phi)).sum(axis=0) for phi in phis)
     share = scores / scores.sum()
     places = (rng.uniform() + np.arange(m)) / m
     chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.stored import StoredSparse, require_length
-from bochner.sources.rowwise import rowwise
 
 
 class SparseColumns(FeatureMap):
@@ -74,7 +71,8 @@ class SparseColumns(FeatureMap):
         """Number of columns."""
         return self.n_features_in_
 
-    def _rows(self, X: Rows) -> sp.csr_matrix:
+    def map_rows(self, X: Rows) -> sp.csr_matrix:
+        """The columns of rows that are checked, times their factors."""
         factors = sp.diags_array(self.factors_.astype(X.dtype))
         return sp.csr_matrix(sp.csr_matrix(X) @ factors)
 
@@ -82,26 +80,11 @@ class SparseColumns(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres | None = None
     ) -> StoredSparse:
         """The columns of the rows, held in memory."""
-        return StoredSparse(self._rows(X))
+        return StoredSparse(self.map_rows(X))
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of the entries of a row."""
         return int(self._row_entries * (4 + dtype.itemsize)) + 8
-
-    @rowwise(takes_files=False)
-    def transform(self, X: Any) -> sp.csr_matrix:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            float32 gives float32; everything else float64.
-
-        Returns
-        -------
-        csr_matrix of shape (n, d), or a Dask array of such blocks
-        """
-        return self._rows(self._checked(X, reset=False))
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (d, K)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress, pairwise
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -54,14 +54,6 @@ class Stored(ABC):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
 
-    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
-        """Add scale V Z' to T, of shape (K, n)."""
-        T += scale * self.forward(V)
-
-    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
-        """Add scale T Z to Q."""
-        self.backward(scale * T, Q)
-
     @abstractmethod
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         """Add the diagonals of Z'WZ to Q, shape (K, D), for weights of shape (K, n).
@@ -99,26 +91,6 @@ class StoredFloats(Stored):
             lambda part: T[:, slice(*part)] @ self.Z[slice(*part)],
             shards(self.n_rows, SHARD_ROWS),
         )
-
-    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
-        V = (scale * V).astype(self.Z.dtype, copy=False)
-
-        def add(start: int, stop: int) -> None:
-            for a in range(start, stop, TILE_ROWS):
-                rows = slice(a, min(a + TILE_ROWS, stop))
-                T[:, rows] += V @ self.Z[rows].T
-
-        little = LITTLE // max(2 * V.size, 1)
-        for_rows(add, self.n_rows, TILE_ROWS, max(little, TILE_ROWS))
-
-    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
-        T = (scale * T).astype(self.Z.dtype, copy=False)
-        sums = in_threads(
-            lambda part: T[:, slice(*part)] @ self.Z[slice(*part)],
-            shards(self.n_rows, SHARD_ROWS),
-            1 if self.Z.size * len(T) < LITTLE else None,
-        )
-        Q += np.sum(sums, axis=0)
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         for a in range(0, self.n_rows, TILE_ROWS):
@@ -246,30 +218,12 @@ class StoredBins(Stored):
         self.width = len(ids)
 
     def forward(self, V: NDArray) -> NDArray:
-        T = np.zeros((len(V), self.n_rows), V.dtype)
-        self._gather(V, T, 1.0)
-        if self.order is None:
-            return T
-        rows = np.empty_like(T)
-        for row, stored_row in zip(rows, T, strict=True):
-            row[self.order] = stored_row
-        return rows
-
-    def add_forward(self, V: NDArray, T: NDArray, scale: float) -> None:
-        if self.order is None:
-            self._gather(V, T, scale)
-        else:
-            super().add_forward(V, T, scale)
-
-    def _gather(self, V: NDArray, T: NDArray, scale: float) -> None:
-        """Add to T as `add_forward` does, where its columns are in the order of
-        `ids`.
-        """
         from bochner.loops.bins import gather, gather_weighted
 
         V = np.ascontiguousarray(V)
         self._check(V)
-        values = self._values(V.dtype, scale)
+        T = np.zeros((len(V), self.n_rows), V.dtype)
+        values = self._values(V.dtype)
         loop = gather if values.ndim == 1 else gather_weighted
 
         def add(start: int, stop: int) -> None:
@@ -279,17 +233,20 @@ class StoredBins(Stored):
             add(0, self.n_rows)
         else:
             for_rows(add, self.n_rows)
+        if self.order is None:
+            return T
+        rows = np.empty_like(T)
+        for row, stored_row in zip(rows, T, strict=True):
+            row[self.order] = stored_row
+        return rows
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        self.add_backward(T, Q, 1.0)
-
-    def add_backward(self, T: NDArray, Q: NDArray, scale: float) -> None:
         from bochner.loops.bins import scatter, scatter_weighted
 
         self._check(Q)
         T = T if self.order is None else np.stack([row.take(self.order) for row in T])
         T = np.ascontiguousarray(T, Q.dtype)
-        values = self._values(Q.dtype, scale)
+        values = self._values(Q.dtype)
         loop = scatter if values.ndim == 1 else scatter_weighted
         sums = Q if Q.flags.c_contiguous else np.zeros(Q.shape, Q.dtype)
         P = len(self.ids)
@@ -308,19 +265,8 @@ class StoredBins(Stored):
             Q += sums
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        self._check(Q)
         squared = np.square(self.values)
-        if Q.dtype != np.float64 or len(Q) > 1 or squared.shape[1] > 1:
-            StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
-            return
-        # In double precision once: not compiled
-        row_weights = weight[0] if self.order is None else weight[0].take(self.order)
-        for ids, square, (first, stop) in zip(
-            self.ids, squared[:, 0], pairwise(self.offsets), strict=True
-        ):
-            Q[0, first:stop] += (
-                square * np.bincount(ids + 1, row_weights, stop - first + 1)[1:]
-            )
+        StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
 
     def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
         """The features as sparse rows, whose entries are in the order of the grids."""
@@ -335,16 +281,15 @@ class StoredBins(Stored):
         Z = sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
         return Z if self.order is None else Z[np.argsort(self.order)]
 
-    def _values(self, dtype: np.dtype, scale: float) -> NDArray:
+    def _values(self, dtype: np.dtype) -> NDArray:
         """The values as the loops take them: of shape (P, n), or one for each grid,
         and zeros up to a multiple of 4.
         """
-        scaled = self.values if scale == 1 else scale * self.values
         if self.values.shape[1] > 1:
-            return scaled.astype(dtype, copy=False)
+            return self.values.astype(dtype, copy=False)
         P = len(self.values)
         values = np.zeros(-(-P // GRIDS) * GRIDS, dtype)
-        values[:P] = scaled[:, 0]
+        values[:P] = self.values[:, 0]
         if P % 2:  # it is added twice
             values[P - 1 : P + 1] = values[P - 1] / 2
         return values
@@ -398,20 +343,18 @@ class StoredTogether(Stored):
     def forward(self, V: NDArray) -> NDArray:
         T = np.zeros((len(V), self.n_rows), V.dtype)
         for part, columns, scale in self._each():
-            part.add_forward(V[:, columns], T, scale)
+            T += scale * part.forward(V[:, columns])
         return T
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         for part, columns, scale in self._each():
-            part.add_backward(T, Q[:, columns], scale)
+            part.backward(scale * T, Q[:, columns])
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         for part, columns, scale in compress(
             self._each(), wanted or [True] * len(self.parts)
         ):
-            part_squares = np.zeros((len(Q), columns.stop - columns.start), Q.dtype)
-            part.squares(weight, part_squares)
-            Q[:, columns] += part_squares * scale**2
+            part.squares(scale**2 * weight, Q[:, columns])
 
 
 class StoredSparse(Stored):
@@ -423,43 +366,25 @@ class StoredSparse(Stored):
     """
 
     def __init__(self, Z: sp.csr_matrix) -> None:
-        self.Z = Z
-        self.n_rows = Z.shape[0]
-        self._parts: dict[tuple[int, int], sp.csr_matrix] = {}
-
-    def _part(self, start: int, stop: int) -> sp.csr_matrix:
-        """Some rows, of the same arrays: to copy them in every pass would take as long
-        as a product with them.
-        """
-        part = self._parts.get((start, stop))
-        if part is None:
-            Z = self.Z
-            first = Z.indptr[start]
-            last = Z.indptr[stop]
-            ends = Z.indptr[start : stop + 1] - first
-            arrays = (Z.data[first:last], Z.indices[first:last], ends)
-            part = sp.csr_matrix(arrays, (stop - start, Z.shape[1]), copy=False)
-            self._parts[start, stop] = part
-        return part
+        self.n_rows, self.n_features = Z.shape
+        self.shares = shards(self.n_rows, SHARD_ROWS)
+        self.parts = [Z[slice(*share)] for share in self.shares]
 
     def forward(self, V: NDArray) -> NDArray:
-        require_length(V.T, self.Z.shape[1])
-        T = np.empty((len(V), self.n_rows), V.dtype)
+        require_length(V.T, self.n_features)
         columns = np.ascontiguousarray(V.T)
-
-        def rows(start: int, stop: int) -> None:
-            T[:, start:stop] = (self._part(start, stop) @ columns).T
-
-        for_rows(rows, self.n_rows)
-        return T
+        products = in_threads(lambda part: (part @ columns).T, self.parts)
+        return np.hstack(products).astype(V.dtype, copy=False)
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        def piece(part: tuple[int, int]) -> NDArray:
-            columns = np.ascontiguousarray(T[:, slice(*part)].T)
-            return (self._part(*part).T @ columns).T
+        require_length(Q.T, self.n_features)
 
-        require_length(Q.T, self.Z.shape[1])
-        Q += fold(piece, shards(self.n_rows, SHARD_ROWS))
+        def back(k: int) -> NDArray:
+            columns = np.ascontiguousarray(T[:, slice(*self.shares[k])].T)
+            return (self.parts[k].T @ columns).T
+
+        Q += fold(back, range(len(self.parts)))
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        Q += (self.Z.power(2).T @ weight.T).T
+        for part, share in zip(self.parts, self.shares, strict=True):
+            Q += (part.power(2).T @ weight[:, slice(*share)].T).T

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import solve_triangular
 
 from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
@@ -184,19 +183,8 @@ def orthonormal(normal: NDArray) -> NDArray:
     """Haar-distributed orthonormal columns from normal ones: QR with positive diagonal
     of R (Mezzadri, 2007).
 
-    Few long columns are nearly orthogonal already, so that R may be taken from the
-    Cholesky factor of their products. Of an array of shape (groups, d, d) the columns
-    of each group.
+    Of an array of shape (groups, d, d) the columns of each group.
     """
-    d, size = normal.shape[-2:]
-    if normal.ndim == 2 and d >= 4 * size:
-        return solve_triangular(
-            np.linalg.cholesky(normal.T @ normal), normal.T, lower=True
-        ).T
     Q, R = np.linalg.qr(normal)
-    return (
-        Q
-        * np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[
-            ..., np.newaxis, :
-        ]
-    )
+    signs = np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    return Q * signs[..., np.newaxis, :]

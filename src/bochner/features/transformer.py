@@ -123,8 +123,7 @@ class TransformerFeatures(DenseFeatureMap):
             )
         with np.errstate(over="ignore", invalid="ignore"):
             out[:, : self._size] = Z
-            finite = np.isfinite(out[:, : self._size].sum())
-        if not finite and not np.isfinite(out[:, : self._size]).all():
+        if not np.isfinite(out[:, : self._size]).all():
             raise ValueError(
                 f"{self._name} gives features that are NaN, infinite or too large "
                 f"for {out.dtype}. {REMEDY}"

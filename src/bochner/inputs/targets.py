@@ -91,10 +91,6 @@ class Signs:
         signs[np.arange(len(place)), place] = 1.0
         return signs
 
-    def numbers(self, y: NDArray) -> Floats:
-        """Numbers of the classes of some rows, shape (b, 1)."""
-        return self._places(y).astype(np.float64)[:, np.newaxis]
-
     def mixed(self, mix: NDArray) -> MixedSigns:
         """Combinations of the columns, (K, M), in their place."""
         return MixedSigns(self.classes, 2 * mix - mix.sum(axis=0))

@@ -223,9 +223,7 @@ class _Progress:
         of them; over the former ones.
         """
         self.rho = rho
-        ratio = (
-            rho / np.maximum(self.former, TINY) if self.gains else np.zeros(len(rho))
-        )
+        ratio = _quotient(rho, self.former) if self.gains else np.zeros(len(rho))
         if self.least is not None:
             if not self.gains:
                 self.gamma = 1 / self.least

@@ -12,7 +12,7 @@ from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal
 
-from bochner.devices.device import Device
+from bochner.devices.device import Device, to_host
 from bochner.engines import algebra
 from bochner.engines.algebra import (
     cholesky_below,
@@ -348,11 +348,11 @@ class DeviceInverse(ShiftedInverse):
             )
             for alpha in alphas.tolist()
         )
-        return np.stack([self.place.host(X).T for X in whole])
+        return np.stack([to_host(X).T for X in whole])
 
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
         halves = (self._half(alpha, U) for alpha in alphas.tolist())
-        return np.stack([self.place.host((half * half).sum(dim=0)) for half in halves])
+        return np.stack([to_host((half * half).sum(dim=0)) for half in halves])
 
 
 def serves(place: Device | None, n_columns: int) -> bool:

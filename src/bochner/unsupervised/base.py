@@ -17,8 +17,7 @@ from bochner.features import FourierFeatures, NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import require_hashed
 from bochner.features.distances import median_gaussian
-from bochner.features.leaves import LeafMap, is_dense, seeded
-from bochner.features.nystroem import has_exact_kernel
+from bochner.features.leaves import LeafMap, has_exact_kernel, is_dense, seeded
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.splits import group_numbers
 from bochner.inputs.training import (

@@ -235,8 +235,6 @@ class Halves:
                     maps[0].rows(block.X[rows], out=A)
                     B = maps[1].rows(block.y[rows])
                     moments.add_block(A, B, weights_of(block.weight, rows))
-        self.first.trim()
-        self.second.trim()
 
     def __iadd__(self, other: Halves) -> Halves:
         self.first += other.first
