@@ -107,14 +107,7 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     ValueError
         For infinite or complex numbers, and where the kind is not the expected one.
     """
-    if isinstance(column, nw.Series) and (
-        column.dtype == nw.Object or str(_native_dtype(column)) == "object"
-    ):
-        column = column.to_numpy()
-    if isinstance(column, np.ndarray):
-        kind, values = _read_array(column, name, expected)
-    else:
-        kind, values = _read_series(column, name, expected)
+    kind, values = read_unchecked(column, name, expected)
     if isinstance(values, np.ndarray):
         refuse_infinite(values, [name])
     if expected is not None and WRITTEN in expected:
@@ -167,6 +160,35 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     n = len(missing(values))
     parts = len(PARTS[expected])
     return expected, np.full((n, parts), np.nan) if parts else (np.full(n, -1), [])
+
+
+def read_unchecked(
+    column: Any, name: str, expected: str | None = None
+) -> tuple[str, Any]:
+    """Kind and values of a column as of `read_column`, whatever they are."""
+    column = without_frame(column)
+    if isinstance(column, np.ndarray):
+        return _read_array(column, name, expected)
+    return _read_series(column, name, expected)
+
+
+def without_frame(column: Any) -> Any:
+    """A column of Python objects as an array of these; others as they are."""
+    if isinstance(column, nw.Series) and (
+        column.dtype == nw.Object or str(_native_dtype(column)) == "object"
+    ):
+        return column.to_numpy()
+    return column
+
+
+def text_codes(values: Sequence[Any]) -> tuple[Indices, list[str]]:
+    """Codes and labels of values by their texts; -1 of those that are missing."""
+    places: dict[str, int] = {}
+    codes = [
+        -1 if is_missing(value) else places.setdefault(label_text(value), len(places))
+        for value in values
+    ]
+    return np.array(codes, np.intp), list(places)
 
 
 def as_written(codes: NDArray, labels: list[str], kind: str) -> NDArray:
@@ -244,12 +266,7 @@ def stored_texts(column: Any) -> tuple[Indices, list[str]] | None:
             for value in values
         ):
             return None
-    places: dict[Any, int] = {}
-    codes = [
-        -1 if is_missing(value) else places.setdefault(value, len(places))
-        for value in values
-    ]
-    return np.array(codes), [*map(label_text, places)]
+    return text_codes(values)
 
 
 def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:
@@ -524,12 +541,7 @@ def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[st
         out = np.full((len(values), 1), np.nan)
         out[is_present, 0] = [float(value) for value in present]
         return "number", out
-    places: dict[str, int] = {}
-    codes = np.full(len(values), -1)
-    codes[is_present] = [
-        places.setdefault(label_text(value), len(places)) for value in present
-    ]
-    return "mixed", (codes, list(places))
+    return "mixed", text_codes(values)
 
 
 def lone_surrogate(values: NDArray, name: str) -> ValueError:
