@@ -73,9 +73,9 @@ from bochner.data.table_input import (
 )
 from bochner.data.table_statistic import (
     BLOCK_ENTRIES,
+    WHY,
     TableStatistic,
     part_offsets,
-    warn_of_equal,
 )
 from bochner.data.weights import checked_weight
 from bochner.data.written_values import WRITTEN, is_whole_number
@@ -252,7 +252,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in ("statistic_", "columns_", "_codes", "_bounds", "_left_out"):
+        for name in (
+            "statistic_",
+            "columns_",
+            "_codes",
+            "_bounds",
+            "_left_out",
+            "_equal",
+        ):
             self.__dict__.pop(name, None)
         return self.partial_fit(X, y, sample_weight)
 
@@ -269,9 +276,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X = self._validated(X, reset=before is None)
         weight = checked_weight(sample_weight, X)
         if before is None:
-            return self._settle(self._with_written(TableStatistic.of(X, weight)))
-        new = TableStatistic.of(X, weight, kinds=before.expected())
-        return self._settle(before + new)
+            self._settle(self._with_written(TableStatistic.of(X, weight)))
+        else:
+            new = TableStatistic.of(X, weight, kinds=before.expected())
+            self._settle(before + new)
+        return self.caution_equal(X, weight)
+
+    def caution_equal(self, X: Any, weight: NDArray | None) -> TableEncoder:
+        """Warn of columns of different integers that count as constant.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+        weight : array of shape (n,) or None
+        """
+        for j in self.statistic_.constant_columns():
+            column = _column(X, j)
+            is_frame = isinstance(column, nw.Series)
+            dtype = column.dtype
+            are_whole = dtype.is_integer() if is_frame else dtype.kind in "iu"
+            if weight is not None:
+                column = column[np.flatnonzero(weight)]
+            if are_whole and column.min() < column.max():
+                warn(
+                    f"Column {self.statistic_.name(j)!r} counts as constant: its {WHY};"
+                    " subtract the least of them, or give the column as text."
+                )
+        return self
 
     def forget_categories(self) -> None:
         """Drop the counts of categories, which only `partial_fit` needs; the encoding
@@ -908,11 +939,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self._left_out or (),
             self._bounds or {},
         )
-        equal = statistic.equal_integers()
-        if hasattr(self, "statistic_"):
-            earlier = self.statistic_.equal_integers()
-            equal = [name for name in equal if name not in earlier]
-        warn_of_equal(equal)
         self.statistic_ = statistic
         return self
 
@@ -949,9 +975,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         array of shape (n, k), or a pair of codes of shape (n,) and their labels
             Numbers and times; or text.
         """
-        table = X if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)
         name, kind = self.statistic_.name(j), self.statistic_.kinds[j]
-        return read_column(table[:, j][rows], name, kind)[1]
+        return read_column(_column(X, j)[rows], name, kind)[1]
 
     def _columns_of(
         self, X: Any, kind: Any = Encoding
@@ -975,6 +1000,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def _column(X: Any, j: int) -> Any:
+    """A column of a data frame, a series of narwhals, or of a matrix, an array."""
+    if sp.issparse(X):
+        return X.tocsr()[:, [j]].toarray()[:, 0]
+    return X[:, j] if isinstance(X, np.ndarray) else nw.from_native(X)[:, j]
 
 
 def _warn_of_outliers(name: str, values: NDArray, low: float, high: float) -> None:

@@ -1,13 +1,10 @@
 """Counts, moments and categories of the columns of a table, which decide its encoding,
 as a sum over its rows.
-
-Columns of large integers keep their extremes, since double precision may make equal
-ones of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -32,15 +29,10 @@ from bochner.data.columns import (
 )
 from bochner.data.table_input import require_width
 from bochner.data.written_values import written_kind
-from bochner.notices import listed, warn
+from bochner.notices import warn
 
-LARGE = 2.0**49
-"""Size from which on columns are looked at: integers near the least that may count as
-equal though they differ."""
-
+LARGE = 2.0**49  # from which on different integers may count as equal
 WHY = "integers differ only in digits that floating-point numbers drop at their size"
-
-Extremes = dict[str, tuple[int, int]]
 
 
 def is_constant(low: Any, high: Any) -> Any:
@@ -60,18 +52,6 @@ def floats_of_targets(y: NDArray) -> NDArray:
         if np.any(differ & is_constant(values.min(axis=0), values.max(axis=0))):
             warn(f"A target counts as constant: its {WHY}; subtract the least of them.")
     return values
-
-
-def warn_of_equal(names: Sequence[str]) -> None:
-    """Warn of columns of different integers that count as constant."""
-    if names:
-        subject, verb = "Columns", "count as constant: their"
-        if len(names) == 1:
-            subject, verb = "Column", "counts as constant: its"
-        warn(
-            f"{subject} {listed(names)} {verb} {WHY}; subtract the least of them, or "
-            "give the column as text."
-        )
 
 
 def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], float]:
@@ -283,8 +263,6 @@ class TableStatistic:
     undercounts : dict of str to float, or None
         For such columns, by how much each weight may be too small at most, also that of
         a category that is left out: at most the sum of all weights over 2^19.
-    integers : dict of str to (int, int), or None
-        Least and greatest value of columns of large integers, by the column's number.
     declared : list of str, or None
         Numbers of columns of text whose type says that they are categories.
     """
@@ -297,7 +275,6 @@ class TableStatistic:
     summary: Summary
     categories: dict[str, dict[str, float]]
     undercounts: dict[str, float] | None = None
-    integers: Extremes | None = None
     declared: list[str] | None = None
 
     @classmethod
@@ -355,10 +332,6 @@ class TableStatistic:
         self.rows = a.rows + b.rows
         self.missing = a.missing + b.missing
         self.summary = a.summary + b.summary
-        self.integers = dict(a.integers or {})
-        for j, ends in (b.integers or {}).items():
-            both = ends + self.integers.get(j, ends)
-            self.integers[j] = min(both), max(both)
         for j, lost in (other.undercounts or {}).items():
             self._lose(j, lost)
         declared = (self.declared or []) + (other.declared or [])
@@ -442,17 +415,16 @@ class TableStatistic:
         """Name of a column."""
         return column_name(self.names, j)
 
-    def equal_integers(self) -> list[str]:
-        """Names of columns of different integers that count as constant in double
-        precision.
+    def constant_columns(self) -> list[int]:
+        """Numbers of columns of numbers that count as constant in double precision,
+        though large integers in them may differ.
         """
-        first = part_offsets(self.kinds)
-        constant = is_constant(self.summary.low, self.summary.high)
-        return [
-            self.name(int(j))
-            for j, (low, high) in (self.integers or {}).items()
-            if low < high and constant[first[int(j)]]
-        ]
+        summary = self.summary
+        is_suspect = is_constant(summary.low, summary.high)
+        is_suspect &= np.abs(summary.low) >= LARGE
+        offsets = part_offsets(self.kinds)
+        columns = np.searchsorted(offsets, np.flatnonzero(is_suspect), side="right") - 1
+        return [j for j in columns.tolist() if base_kind(self.kinds[j]) == "number"]
 
     def expected(self) -> list[str | None]:
         """Kind of each column, None where no value has been seen."""
@@ -508,10 +480,7 @@ def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     n, p = X.shape
     kinds = ["number"] * p
     summary = Summary.of_sparse(X, weight)
-    integers = _integers(lambda j: X.data[X.indices == j], kinds, summary, slice(None))
-    return TableStatistic(
-        n, kinds, None, True, np.zeros(p, np.int64), summary, {}, integers=integers
-    )
+    return TableStatistic(n, kinds, None, True, np.zeros(p, np.int64), summary, {})
 
 
 def _of_numbers(X: NDArray, weight: NDArray, start: int) -> TableStatistic:
@@ -524,10 +493,7 @@ def _of_numbers(X: NDArray, weight: NDArray, start: int) -> TableStatistic:
     gaps = np.isnan(values).sum(axis=0)
     kinds = ["number"] * X.shape[1]
     summary = Summary.of(values, weight)
-    integers = _integers(lambda j: X[:, j], kinds, summary, counted)
-    return TableStatistic(
-        len(values), kinds, None, False, gaps, summary, {}, integers=integers
-    )
+    return TableStatistic(len(values), kinds, None, False, gaps, summary, {})
 
 
 def _of_columns(
@@ -561,7 +527,6 @@ def _of_columns(
         for i in np.flatnonzero(seen).tolist():
             counts[labels[i]] = counts.get(labels[i], 0.0) + totals[i]
     summary = _stack(parts)
-    integers = _integers(columns.__getitem__, column_kinds, summary, counted)
     return TableStatistic(
         len(weight),
         column_kinds,
@@ -570,27 +535,8 @@ def _of_columns(
         np.array(gaps, np.int64),
         summary,
         categories,
-        integers=integers,
         declared=declared or None,
     )
-
-
-def _integers(
-    column: Callable[[int], Any], kinds: list[str], summary: Summary, counted: Any
-) -> Extremes:
-    """Extremes of the columns of large integers, of the rows that count."""
-    size = np.maximum(np.abs(summary.low), np.abs(summary.high))
-    offsets = part_offsets(kinds)
-    large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
-    extremes = {}
-    for j in (np.searchsorted(offsets, large, side="right") - 1).tolist():
-        values = column(j)
-        is_series = isinstance(values, nw.Series)
-        whole = values.dtype.is_integer() if is_series else values.dtype.kind in "iu"
-        if base_kind(kinds[j]) == "number" and whole:
-            values = values.filter(counted.tolist()) if is_series else values[counted]
-            extremes[str(j)] = int(values.min()), int(values.max())
-    return extremes
 
 
 # Of a common unit: columns, and the share of them and of the greatest value
