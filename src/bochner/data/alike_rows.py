@@ -132,7 +132,8 @@ def _whole_columns(
     columns = column.index.tolist()
     if len(columns) > MOST_NUMBERS:
         return []
-    return [j for j in columns if _are_whole(encoder.values_of(X, j, first), rising)]
+    few = rows_of(X, first)
+    return [j for j in columns if _are_whole(encoder.values_of(few, j), rising)]
 
 
 def _are_whole(numbers: Floats, rising: bool = False) -> bool:

@@ -181,7 +181,7 @@ def without_frame(column: Any) -> Any:
     return column
 
 
-def text_codes(values: Sequence[Any]) -> tuple[Indices, list[str]]:
+def text_codes(values: Iterable[Any]) -> tuple[Indices, list[str]]:
     """Codes and labels of values by their texts; -1 of those that are missing."""
     places: dict[str, int] = {}
     codes = [

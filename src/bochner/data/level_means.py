@@ -21,10 +21,9 @@ knows how little a nearly unique name tells.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +51,7 @@ CLEAR, LEFT = 5.0, 0.3
 ROUGH = 0.6  # share of the latter, that goes from each code to the next
 # Degree of the polynomial of the numbers that must not explain the means of codes
 CUBIC = 3
+ON_A_CUBIC = 4  # numbers that have one through all their means
 MISSING = np.uint64(0)
 # Standard errors by which mean targets of levels must differ to be more than chance
 DIFFERENT = 2.0
@@ -291,55 +291,26 @@ def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     return vectors * np.sign(largest) / np.sqrt(variances[leading])
 
 
-class OrderTest(NamedTuple):
+def are_codes(tests: Sequence[Floats]) -> bool:
     """Whether integers are codes of categories, whose mean targets follow neither their
     order nor a smooth curve.
 
-    What the better one of the best monotone function (Barlow, Bartholomew, Bremner and
-    Brunk, "Statistical Inference under Order Restrictions", 1972) and the best cubic of
-    the numbers leaves of the sum of squares between them is compared with that within.
-    Three or four numbers lie on a cubic always. Where several columns have the same
-    numbers, as the fields of a board have, polynomials of a lower degree are compared
-    with these. The sums of columns add up.
+    More must be left than by chance, and much of the differences between numbers, on no
+    smooth curve. Three or four numbers lie on a cubic always. Where several columns
+    have the same numbers, as the fields of a board have, polynomials of a lower degree
+    are compared with these.
 
-    Attributes
+    Parameters
     ----------
-    left : array of shape (2,)
-        Sums of squares that neither curve explains, over the variance within: by
-        cubics, and by polynomials that leave one difference between the numbers at
-        least.
-    between : float
-        That between the numbers, in the same unit.
-    jumps : float
-        That from each number to the next, as much as `between` where the numbers are in
-        no order, and little where the means follow a smooth curve, such as those of the
-        hours of a day.
-    dof : int array of shape (2,)
-        What chance would leave of `left`.
-    columns : int
+    tests : sequence of arrays of shape (5,)
+        As of `order_test`, of columns that have the same numbers.
     """
-
-    left: NDArray
-    between: float
-    jumps: float
-    dof: NDArray
-    columns: int = 1
-
-    def plus(self, other: OrderTest) -> OrderTest:
-        """The test of the columns of both."""
-        return OrderTest(*map(operator.add, self, other))
-
-    @property
-    def are_codes(self) -> bool:
-        """Whether more is left than by chance, and much of the differences between
-        numbers, on no smooth curve.
-        """
-        k = int(self.columns > 1)
-        unexplained, dof = float(self.left[k]), float(self.dof[k])
-        return (
-            unexplained > max(CLEAR * dof, LEFT * self.between)
-            and self.jumps > ROUGH * self.between > 0 < dof
-        )
+    unexplained, between, jumps, dof, n_numbers = np.sum(tests, axis=0)
+    return bool(
+        unexplained > max(CLEAR * dof, LEFT * between)
+        and jumps > ROUGH * between > 0
+        and n_numbers > ON_A_CUBIC
+    )
 
 
 def few_integers(values: NDArray) -> Floats | None:
@@ -353,8 +324,8 @@ def few_integers(values: NDArray) -> Floats | None:
     return used if are_few else None
 
 
-def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
-    """The test of a column.
+def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
+    """What the order of the numbers of a column explains of their mean targets.
 
     Parameters
     ----------
@@ -363,6 +334,17 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     y : array of shape (n, K)
     weight : array of shape (n,)
         In distinct rows.
+
+    Returns
+    -------
+    array of shape (5,)
+        In units of the variance within: the sum of squares between the numbers that
+        neither the best monotone function (Barlow, Bartholomew, Bremner and Brunk,
+        "Statistical Inference under Order Restrictions", 1972) nor the best cubic
+        explains; that between them; and that from each number to the next, which is as
+        much where the numbers are in no order, and little where the means follow a
+        smooth curve, such as those of the hours of a day. What chance would leave of
+        the first. How many numbers there are.
     """
     is_counted = ~np.isnan(values) & (weight > 0)
     used, place = np.unique(values[is_counted], return_inverse=True)
@@ -372,7 +354,7 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     y = y - weight @ y / total
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
-        return OrderTest(np.zeros(2), 0.0, 0.0, np.zeros(2, int))
+        return np.zeros(5)
     n, means = _means(place, y, weight)
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / max(total - L, 1.0)
@@ -384,19 +366,13 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
         )
         for vector in means.T
     ]
-    degrees = np.array([min(CUBIC, L - 1), min(CUBIC, L - 2)])
-    unexplained = []
-    for degree in degrees.tolist():
-        smooth = _explained_by_polynomial(used, means, n, degree)
-        unexplained.append(((between - np.maximum(ordered, smooth)) / unit).sum())
+    degree = min(CUBIC, L - 2)
+    smooth = _explained_by_polynomial(used, means, n, degree)
+    unexplained = between - np.maximum(ordered, smooth)
     pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
     steps = pairs @ np.square(np.diff(means, axis=0))
-    return OrderTest(
-        np.array(unexplained),
-        float((between / unit).sum()),
-        float((steps / unit).sum()),
-        (L - 1 - degrees) * y.shape[1],
-    )
+    sums = [(part / unit).sum() for part in (unexplained, between, steps)]
+    return np.array([*sums, (L - 1 - degree) * y.shape[1], L])
 
 
 def _explained_by_polynomial(

@@ -119,13 +119,15 @@ def require_width(n_columns: int, what: str = "A table of", cure: str = FEWER) -
         require_memory(COLUMN_BYTES * n_columns, f"{what} {n_columns:,} columns", cure)
 
 
-def as_one_array(X: Any) -> NDArray | None:
-    """Return numbers and booleans of an array or frame as one array, to be encoded all
-    at once; None where there is anything else.
+def as_one_array(X: Any, index: NDArray) -> NDArray | None:
+    """Some columns of an array or frame as one array where all are stored as numbers
+    or booleans; else None.
     """
-    if not is_frame(X):
-        return X if X.dtype.kind in "biuf" else None
-    frame = nw.from_native(X, eager_only=True)
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind not in "biuf":
+            return None
+        return X if len(index) == X.shape[1] else X[:, index]
+    frame = nw.from_native(X, eager_only=True)[:, index.tolist()]
     truths = []
     for name, dtype in frame.schema.items():
         if dtype == nw.Boolean:
