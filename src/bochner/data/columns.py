@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
@@ -60,6 +61,7 @@ LINEAR = ("", "days", "seconds")
 TIME_UNITS = ("D", "s", "ms", "us", "ns")  # of NumPy that Arrow has
 SEVERAL = 3  # different values, most of which tell that a column is written otherwise
 NUMBERS = frozenset({bool, int, float, NoneType})  # types of values of polars
+SURROGATE = re.compile("[\ud800-\udfff]")
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
 
 
@@ -211,13 +213,11 @@ def library_of(X: Any) -> str | None:
     return library if is_frame and library in ("pandas", "polars") else None
 
 
-def stored_columns(X: Any) -> tuple[list[str] | None, Any] | None:
-    """Names and columns of a few rows as they are stored: of an array of numbers none
-    and that array, of a frame of pandas its arrays, of polars values of Python; None of
-    all else.
+def few_values(X: Any) -> tuple[list[str] | None, NDArray] | None:
+    """Names and values of a few rows, numbers or objects of Python, of shape (n, p): of
+    an array of numbers, or of a frame of pandas or polars; None of all else.
 
-    To make a series of each column takes longer than a prediction for a row. No version
-    of pandas promises this method.
+    To make a series of each column takes longer than a prediction for a row.
     """
     library = library_of(X)
     is_array = type(X) is np.ndarray and X.ndim == 2
@@ -225,48 +225,32 @@ def stored_columns(X: Any) -> tuple[list[str] | None, Any] | None:
     if not (library or is_array) or not 0 < len(X) <= FEW_ROWS:
         return None
     if is_array:
-        return None, X.T
-    if library == "polars":
-        return X.columns, list(zip(*X.rows(), strict=True))
-    arrays = getattr(X, "_iter_column_arrays", None)
-    return None if arrays is None else (X.columns.tolist(), list(arrays()))
+        return None, X
+    # Numbers that are categories would look like others
+    if library == "pandas" and any(
+        hasattr(dtype, "categories") and dtype.categories.dtype.kind != "O"
+        for dtype in X.dtypes
+    ):
+        return None
+    return list(X.columns), X.to_numpy()
 
 
-def stored_numbers(columns: Any, index: NDArray) -> NDArray | None:
-    """Numbers of some of the stored columns, NaN where they are missing, shape (n, k);
-    None where there is anything else.
+def few_numbers(values: NDArray) -> NDArray | None:
+    """Some of few values as numbers, NaN where they are missing; None where there is
+    anything else.
     """
-    if isinstance(columns, np.ndarray):
-        return columns[index].T
-    chosen_columns = [columns[j] for j in index.tolist()]
-    are_numbers = all(
-        NUMBERS.issuperset(map(type, column))
-        if isinstance(column, tuple)
-        else isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
-        for column in chosen_columns
-    )
-    return np.array(chosen_columns, np.float64).T if are_numbers else None
+    if values.dtype != object:
+        return values if values.dtype.kind in "biuf" else None
+    are_numbers = NUMBERS.issuperset(map(type, values.flat))
+    return values.astype(np.float64) if are_numbers else None
 
 
-def stored_texts(column: Any) -> tuple[Indices, list[str]] | None:
-    """Codes and labels of a stored column of strings or categories; None where some
-    value is neither text that UTF-8 encodes nor missing.
+def few_texts(values: NDArray) -> tuple[Indices, list[str]] | None:
+    """Codes and labels of a column of few values; None where some value is neither text
+    nor missing.
     """
-    if type(column).__name__ == "Categorical":
-        numbers = column.codes.tolist()
-        said = {k: column.categories[k] for k in set(numbers) - {-1}}
-        values = list(map(said.get, numbers))
-    else:
-        values = column
-        if not isinstance(column, tuple):
-            is_text = str(column.dtype) in ("str", "object")
-            values = column.tolist() if is_text else [0]
-        if not all(
-            _is_utf8(value) if isinstance(value, str) else is_missing(value)
-            for value in values
-        ):
-            return None
-    return text_codes(values)
+    are_texts = all(isinstance(one, str) or is_missing(one) for one in values)
+    return text_codes(values) if are_texts else None
 
 
 def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:
@@ -551,21 +535,13 @@ def lone_surrogate(values: NDArray, name: str) -> ValueError:
     row = next(
         row
         for row, value in enumerate(values)
-        if isinstance(value, str) and not _is_utf8(value)
+        if isinstance(value, str) and SURROGATE.search(value)
     )
     cure = "replace it, for example by text.encode('utf-8', 'replace').decode()"
     return ValueError(
         f"column {name!r}, row {row}: {values[row]!r} holds half of a surrogate "
         f"pair; {cure}"
     )
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def is_missing(value: Any) -> bool:

@@ -30,11 +30,11 @@ from bochner.data.array_source import rows_of
 from bochner.data.columns import (
     are_finite,
     columns_of,
+    few_numbers,
+    few_texts,
+    few_values,
     infinity,
     read_column,
-    stored_columns,
-    stored_numbers,
-    stored_texts,
 )
 from bochner.data.encodings import (
     CodeColumn,
@@ -788,12 +788,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         None for all else, such as what is to be refused, or warned of: these rows are
         checked at once, in a tenth of the time.
         """
-        stored = stored_columns(X)
+        few = few_values(X)
         named = "feature_names_in_" in vars(self)
         if (
-            stored is None
-            or stored[0] != (self.statistic_.names if named else None)
-            or len(stored[1]) != self.n_features_in_
+            few is None
+            or few[0] != (self.statistic_.names if named else None)
+            or few[1].shape[1] != self.n_features_in_
             or self._fold_of is not None
             or not self.columns_
         ):
@@ -802,9 +802,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             values: Any = None
             if isinstance(column, NumberColumns):
-                values = stored_numbers(stored[1], column.index)
+                values = few_numbers(few[1][:, column.index])
             elif isinstance(column, TextColumn):
-                values = stored_texts(stored[1][column.index])
+                values = few_texts(few[1][:, column.index])
                 if values is not None and self._unseen(column, *values):
                     return None
             if values is None or column.new_gaps(values):
