@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -19,6 +19,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, Mask
@@ -228,11 +229,14 @@ def few_values(X: Any) -> tuple[list[str] | None, NDArray] | None:
         return None, X
     # Numbers that are categories would look like others
     if library == "pandas" and any(
-        hasattr(dtype, "categories") and dtype.categories.dtype.kind != "O"
+        hasattr(dtype, "pyarrow_dtype")
+        or (hasattr(dtype, "categories") and dtype.categories.dtype.kind != "O")
         for dtype in X.dtypes
     ):
         return None
-    return list(X.columns), X.to_numpy()
+    is_polars = library == "polars"
+    values = np.array(X.rows(), dtype=object) if is_polars else X.to_numpy()
+    return list(X.columns), values
 
 
 def few_numbers(values: NDArray) -> NDArray | None:
@@ -283,15 +287,23 @@ def sum_is_finite(values: NDArray) -> bool:
         )
 
 
-def refuse_infinite(
-    values: NDArray, names: Sequence[str] | None, start: int = 0
-) -> None:
-    """Raise ValueError at the first infinite entry of a matrix whose first row is
-    row `start`.
+def first_entry(X: Any, is_bad: Callable[[NDArray], NDArray]) -> list[list[int]]:
+    """Row and column of the first entry of an array or sparse matrix that is bad, as a
+    list of one pair, or of none.
     """
-    if sum_is_finite(values):
+    if not sp.issparse(X):
+        return np.argwhere(is_bad(X))[:1].tolist()
+    entry = np.flatnonzero(is_bad(X.data))[:1]
+    return [*np.stack([index[entry] for index in X.tocoo().coords], axis=1).tolist()]
+
+
+def refuse_infinite(X: Any, names: Sequence[str] | None, start: int = 0) -> None:
+    """Raise ValueError at the first infinite entry of an array or sparse matrix whose
+    first row is row `start`.
+    """
+    if sum_is_finite(X.data if sp.issparse(X) else X):
         return
-    for row, j in np.argwhere(np.isinf(values))[:1].tolist():
+    for row, j in first_entry(X, np.isinf):
         raise infinity(column_name(names, j), start + row)
 
 

@@ -131,30 +131,24 @@ def level_means(
     L = len(used)
     F = int(fold.max()) + 1
     total = float(weight.sum())
-    recurring = total - L
-    if directions is None and (
-        recurring < LEAST_RECURRING * total or y.shape[1] > MOST_OUTPUTS
-    ):
+    are_identifiers = total - L < LEAST_RECURRING * total
+    if directions is None and (are_identifiers or y.shape[1] > MOST_OUTPUTS):
         return None
-    cells = fold * L + place
-    weights = np.bincount(cells, weight, F * L).reshape(F, L)
-    elsewhere = (weights.sum(axis=0) - weights)[:, :, np.newaxis]  # in other folds
     y = y - weight @ y / total
     if directions is None:
         directions = _directions(place, y, weight)
     aims = y @ directions
-    sums = group_sums(cells, aims, weight, F * L).reshape(F, L, -1)
-    n = weights.sum(axis=0)[:, np.newaxis]
-    sum_all = sums.sum(axis=0)
-    means = sum_all / np.where(n > 0, n, 1.0)
-    between = (n * np.square(means)).sum(axis=0)
-    within = ((weight @ np.square(aims)) - between) / max(recurring, 1.0)
-    between -= (L - 1) * within
-    between /= total - np.square(n).sum() / total
+    n, _, between, within = variance_components(place, aims, weight)
     varies = between > 0
     if not varies.any():
         return None
     more = np.where(varies, within, 1.0) / np.where(varies, between, 1.0)
+    # Sums of each level over the rows of each fold, all rows, and the other folds
+    cells = fold * L + place
+    n = n[:, np.newaxis]
+    elsewhere = n - np.bincount(cells, weight, F * L).reshape(F, L, 1)
+    sums = group_sums(cells, aims, weight, F * L).reshape(F, L, -1)
+    sum_all = sums.sum(axis=0)
     least = np.finfo(float).tiny
     without = (sum_all - sums) / np.maximum(elsewhere + more, least) * varies
     whole = sum_all / np.maximum(n + more, least) * varies
@@ -241,11 +235,8 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     if n_levels < 2 or total <= n_levels:
         return np.zeros(y.shape[1])
     y = y - weight @ y / total
-    n, means = _means(place, y, weight)
-    between = n @ np.square(means)
-    within = (weight @ np.square(y) - between) / (total - n_levels)
-    between = np.maximum(between - (n_levels - 1) * within, 0.0)
-    between /= total - np.square(n).sum() / total
+    _, _, between, _ = variance_components(place, y, weight)
+    between = np.maximum(between, 0.0)
     return between * (1 + 1 / n_levels) * (n_levels - 1) / max(n_levels - 3, 1)
 
 
@@ -264,11 +255,35 @@ def typical_level(numbers: NDArray, n_levels: int, y: NDArray, weight: NDArray) 
     y = y - weight @ y / weight.sum()
     spread = (weight @ np.square(y)).sum() / weight.sum()
     is_level = numbers >= 0
-    place = np.append(numbers[is_level], np.arange(n_levels))
-    y = np.append(y[is_level], np.zeros((n_levels, y.shape[1])), axis=0)
-    n, means = _means(place, y, np.append(weight[is_level], np.zeros(n_levels)))
+    numbers, y, weight = numbers[is_level], y[is_level], weight[is_level]
+    n = np.bincount(numbers, weight, n_levels)
     n = np.maximum(n, np.finfo(np.float64).tiny)
+    means = group_sums(numbers, y, weight, n_levels) / n[:, np.newaxis]
     return int(np.argmin(np.square(means).sum(axis=1) + spread / n))
+
+
+def variance_components(
+    place: NDArray, y: NDArray, weight: NDArray
+) -> tuple[NDArray, NDArray, Floats, Floats]:
+    """Analysis of variance of one way: weights of levels, (L,), means of targets over
+    their rows, (L, K), and the variances between and within levels, (K,), of which
+    chance may make the former negative.
+
+    Parameters
+    ----------
+    place : int array of shape (n,)
+        Levels 0, ..., L - 1.
+    y : array of shape (n, K)
+        Of mean zero.
+    weight : array of shape (n,)
+        In distinct rows.
+    """
+    n, means = _means(place, y, weight)
+    total = n.sum()
+    explained = n @ np.square(means)
+    within = (weight @ np.square(y) - explained) / max(total - len(n), 1.0)
+    between = explained - (len(n) - 1) * within
+    return n, means, between / (total - np.square(n).sum() / total), within
 
 
 def _means(place: NDArray, y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -350,14 +365,12 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
     used, place = np.unique(values[is_counted], return_inverse=True)
     L = len(used)
     y, weight = y[is_counted], weight[is_counted]
-    total = float(weight.sum())
-    y = y - weight @ y / total
+    y = y - weight @ y / weight.sum()
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
         return np.zeros(5)
-    n, means = _means(place, y, weight)
+    n, means, _, within = variance_components(place, y, weight)
     between = n @ np.square(means)
-    within = (weight @ np.square(y) - between) / max(total - L, 1.0)
     unit = np.maximum(within, NEGLIGIBLE * between)
     ordered = [
         max(

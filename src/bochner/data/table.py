@@ -793,7 +793,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if (
             few is None
             or few[0] != (self.statistic_.names if named else None)
-            or few[1].shape[1] != self.n_features_in_
+            or few[1].shape[1:] != (self.n_features_in_,)
             or self._fold_of is not None
             or not self.columns_
         ):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bochner.data.columns import (
     are_finite,
+    first_entry,
     is_missing,
     library_of,
     refuse_infinite,
@@ -38,10 +39,6 @@ IMPUTE = (
 FRAME = (
     "pass a data frame, for example pd.DataFrame(X), or an array of shape (n, "
     "d), such as X.data of a Bunch."
-)
-REBUILD = (
-    "Build it again, for example from its entries: csr_array((data, (rows, "
-    "columns)), shape=...)."
 )
 # Of numbers that no array of NumPy holds
 WIDE_TYPES = nw.Decimal, nw.Int128, nw.UInt128
@@ -238,46 +235,19 @@ def checked_sparse(X: Any) -> Any:
         return unmasked(X)
     if X.format not in ("csr", "csc", "bsr", "coo"):
         X = X.tocsr()
-    if X.format == "coo":
-        named = list(zip(X.coords, X.shape, strict=True))
-    else:
-        block = X.blocksize if X.format == "bsr" else (1, 1)
-        sizes = [size // step for size, step in zip(X.shape, block, strict=True)]
-        n_starts, size = reversed(sizes) if X.format == "csc" else sizes
-        starts = X.indptr
-        stored = min(len(X.indices), len(X.data))
-        if (
-            len(starts) != n_starts + 1
-            or starts[0] != 0
-            or starts[-1] > stored
-            or (np.diff(starts) < 0).any()
-        ):
-            raise ValueError(
-                "X is a damaged sparse matrix: its indptr does not rise from 0 to "
-                f"{stored}. {REBUILD}"
-            )
-        named = [(X.indices, size)]
-    for indices, size in named:
-        for bad in indices[(indices < 0) | (indices >= size)][:1]:
-            raise ValueError(
-                f"X is a damaged sparse matrix: it has the index {bad} where {size} "
-                f"is the size. {REBUILD}"
-            )
-    return X
-
-
-def refuse_text(X: Any) -> None:
-    """Raise ValueError where X is an array of text or dates alone, in which numbers
-    would be text too.
-    """
-    kind = getattr(getattr(X, "dtype", None), "kind", "")
-    if kind in {*"USTMm"}:
-        what = "dates" if kind in "Mm" else "text"
+    try:
+        if X.format == "coo":
+            type(X)((X.data, X.coords), shape=X.shape)  # which checks its indices
+        else:
+            X.check_format()
+            if (np.diff(X.indptr) < 0).any():  # also where there are no entries
+                raise ValueError("indptr falls")
+    except ValueError as error:
         raise ValueError(
-            f"X is an array of {what}; pass a data frame, whose columns of {what} are "
-            "encoded, or where another estimator makes arrays of frames, encode them "
-            "before it: make_pipeline(TableEncoder(), ...)."
-        )
+            f"X is a damaged sparse matrix: {error}. Build it again, for example from "
+            "its entries: csr_array((data, (rows, columns)), shape=...)."
+        ) from None
+    return X
 
 
 def checked_matrix(X: Any, start: int = 0) -> Any:
@@ -292,7 +262,13 @@ def checked_matrix(X: Any, start: int = 0) -> Any:
     start : int
         Number of its first row, for messages.
     """
-    refuse_text(X)
+    if X.dtype.kind in "USTMm":
+        what = "dates" if X.dtype.kind in "Mm" else "text"
+        raise ValueError(
+            f"X is an array of {what}; pass a data frame, whose columns of {what} are "
+            "encoded, or where another estimator makes arrays of frames, encode them "
+            "before it: make_pipeline(TableEncoder(), ...)."
+        )
     if X.dtype.kind == "c":
         raise ValueError(
             "Complex data not supported; give real and imaginary parts as columns."
@@ -330,20 +306,14 @@ def require_finite(
     cure : str
         Of NaN.
     """
-    values = X.data if sp.issparse(X) else X
-    if sum_is_finite(values) or np.isfinite(values).all():
+    refuse_infinite(X, names, start)
+    if sum_is_finite(X.data if sp.issparse(X) else X):
         return
-    bad = int(np.argmin(np.isfinite(values)))
-    row, column = divmod(bad, X.shape[1])
-    if sp.issparse(X):
-        row, column = (int(indices[bad]) for indices in X.tocoo().coords)
-    nan = np.isnan(np.ravel(values)[bad])
-    what = "NaN" if nan else "infinity (inf)"
-    name = column if names is None else repr(names[column])
-    cure = cure if nan else "Drop or clip such values."
-    raise ValueError(
-        f"Input X contains {what} in row {start + row}, column {name}. {cure}"
-    )
+    for row, j in first_entry(X, np.isnan):
+        name = j if names is None else repr(names[j])
+        raise ValueError(
+            f"Input X contains NaN in row {start + row}, column {name}. {cure}"
+        )
 
 
 def as_dense(X: Any) -> NDArray:

@@ -21,7 +21,6 @@ from bochner.data.columns import (
     as_written,
     base_kind,
     column_name,
-    infinity,
     missing,
     read_column,
     refuse_infinite,
@@ -468,9 +467,7 @@ def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     X = X.tocsr()
     if np.isnan(X.data).any():
         raise ValueError("Input X contains NaN, which sparse input may not")
-    for entry in np.flatnonzero(np.isinf(X.data))[:1].tolist():
-        row, j = (int(indices[entry]) for indices in X.tocoo().coords)
-        raise infinity(f"x{j}", row)
+    refuse_infinite(X, None)
     counted = weight > 0
     if not counted.all():
         X, weight = X[counted], weight[counted]
