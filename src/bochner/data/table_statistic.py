@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from bochner.data.columns import (
     PARTS,
@@ -115,55 +116,36 @@ class Summary:
         """Summary of finite or missing float64 `values` of shape (n, q), with
         positive weights of shape (n,).
         """
-        n, q = values.shape
-        if n == 0:
-            return cls.empty(q)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = _total(weight, values)
-            if np.isfinite(total).all():
-                weights = np.full(q, weight.sum())
-                mean = total / weights
-                low = values.min(axis=0)
-                high = values.max(axis=0)
-                deviations = values - mean
-            else:
-                is_present = ~np.isnan(values)
-                weights = _total(weight, is_present)
-                total = _total(weight, np.where(is_present, values, 0.0))
-                mean = _ratio(total, weights)
-                low = np.where(is_present, values, np.inf).min(axis=0)
-                high = np.where(is_present, values, -np.inf).max(axis=0)
-                deviations = np.where(is_present, values - mean, 0.0)
+            is_present = ~np.isnan(values)
+            weights = _total(weight, is_present)
+            mean = _ratio(_total(weight, np.where(is_present, values, 0.0)), weights)
+            deviations = np.where(is_present, values - mean, 0.0)
             residual = _ratio(_total(weight, deviations), weights)
             squares = _total(weight, np.square(deviations, out=deviations))
             squares = np.maximum(squares - weights * residual**2, 0.0)
+        low = np.fmin.reduce(values, axis=0, initial=np.inf)
+        high = np.fmax.reduce(values, axis=0, initial=-np.inf)
         many = _some_between(values, low, high)
         return cls(weights, mean + residual, squares, low, high, many)
 
     @classmethod
     def of_sparse(cls, X: Any, weight: NDArray) -> Summary:
-        """Summary of the columns of a canonical CSR matrix, in one pass over its
-        entries.
-        """
+        """Summary of the columns of a canonical CSR matrix."""
         n, q = X.shape
         if n == 0:
             return cls.empty(q)
-        data = X.data.astype(np.float64)
-        column = X.indices
-        entry_weight = np.repeat(weight, np.diff(X.indptr))
-        full = weight.sum()
+        X = X.astype(np.float64)
+        weights = np.full(q, weight.sum())
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.bincount(column, entry_weight * data, q) / full
-            squares = np.bincount(column, entry_weight * (data - mean[column]) ** 2, q)
-            rest = np.maximum(full - np.bincount(column, entry_weight, q), 0.0)
-            squares = squares.astype(np.float64) + rest * mean**2
-        zeros = np.bincount(column, minlength=q) < n
-        ends = X.min(axis=0), X.max(axis=0)
-        low, high = (end.toarray().ravel().astype(np.float64) for end in ends)
-        between = (data > low[column]) & (data < high[column])
-        many = np.bincount(column[between], minlength=q) > 0
-        many |= zeros & (low < 0.0) & (high > 0.0)
-        return cls(np.full(q, full), mean, squares, low, high, many)
+            mean, variance = mean_variance_axis(X, axis=0, weights=weight)
+            squares = variance * weights
+        low, high = min_max_axis(X, axis=0)
+        has_zeros = np.bincount(X.indices, minlength=q) < n
+        is_between = (X.data > low[X.indices]) & (X.data < high[X.indices])
+        many = np.bincount(X.indices, is_between, q) > 0
+        many |= has_zeros & (low < 0.0) & (high > 0.0)
+        return cls(weights, mean, squares, low, high, many)
 
     def __add__(self, other: Summary) -> Summary:
         weight = self.weight + other.weight
