@@ -75,7 +75,7 @@ DATES = {
     order: re.compile(rf"{SEPARATOR.join(fields)}(?:(?:\s+|T|,\s*){CLOCK})?")
     for order, fields in FIELDS.items()
 }
-SHORT_FIELDS = re.compile(rf"(\d\d){SEPARATOR}\d+{SEPARATOR}(\d\d)\b")
+SHORT_FIELDS = re.compile(rf"(\d\d){SEPARATOR}\d+{SEPARATOR}(\d\d)(?!\d)")
 ISO_TIME = r"\d\d:\d\d(:\d\d(\.\d+)?)?"
 ISO = re.compile(
     rf"\d{{4}}-\d\d-\d\d([ T]{ISO_TIME}(Z|[+-]\d\d(:?\d\d)?)?)?|{ISO_TIME}"
