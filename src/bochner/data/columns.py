@@ -142,19 +142,14 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         midnight = np.where(missing(values), np.nan, 0.0)
         return expected, np.column_stack([values, midnight])
     if not missing(values).all():
-        zone, fitted = (each.partition(" ")[2] for each in (kind, expected))
         cure = ""
         if expected == "text":
             cure = "; read the column as text, as for the fit"
-        elif PARTS[kind] == PARTS[expected] and fitted:
+        elif PARTS[kind] == PARTS[expected]:
+            zone = expected.partition(" ")[2] or None
             cure = (
-                "; give the times their zone, as pandas does by "
-                f"X[column].dt.tz_localize({fitted!r})"
-            )
-        elif PARTS[kind] == PARTS[expected] and zone:
-            cure = (
-                "; take their zone from the times, as pandas does by "
-                "X[column].dt.tz_localize(None)"
+                "; give the times the zone of the fit, or none, as pandas does by "
+                f"X[column].dt.tz_localize({zone!r})"
             )
         raise ValueError(
             f"column {name!r} holds {kind} values where the fit saw {expected} "

@@ -501,10 +501,10 @@ def _of_columns(
             continue
         codes, labels = values[0][keep][~gap], values[1]
         totals = np.bincount(codes, weight[~gap], len(labels)).tolist()
-        seen = np.bincount(codes, minlength=len(labels))
         counts = categories[str(j)] = {}
-        for i in np.flatnonzero(seen).tolist():
-            counts[labels[i]] = counts.get(labels[i], 0.0) + totals[i]
+        for label, total in zip(labels, totals, strict=True):
+            if total > 0:
+                counts[label] = counts.get(label, 0.0) + total
     summary = _stack(parts)
     return TableStatistic(
         len(weight),
