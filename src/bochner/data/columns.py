@@ -579,18 +579,16 @@ DATES = (
 
 
 def unmasked(values: Any) -> Any:
-    """A masked array of NumPy as one whose masked values are missing: NaN, NaT or
-    None; others as they are.
+    """A masked array of NumPy as one whose masked values are missing: NaN or NaT, or
+    None among objects; others as they are.
     """
     if not isinstance(values, np.ma.MaskedArray):
         return values
     data = np.array(values.data)
     if np.ma.is_masked(values):
-        kind = data.dtype.kind
-        gap = "NaT" if kind in "mM" else np.nan if kind in "biuf" else None
-        if kind not in "mMf":
-            data = data.astype(np.float64 if kind in "biu" else object)
-        data[values.mask] = gap
+        if data.dtype.kind not in "fmM":
+            data = data.astype(object)
+        data[values.mask] = None  # NaN and NaT of numbers and times
     return data
 
 
@@ -611,9 +609,7 @@ def values_of(column: Any) -> Any:
     """
     import pyarrow as pa
 
-    if isinstance(column, np.ma.MaskedArray):
-        whole = column.dtype.kind in "biu" and np.ma.is_masked(column)
-        return unmasked(column.astype(object) if whole else column)
+    column = unmasked(column)
     if isinstance(column, np.ndarray | list):
         return _booleans(column)
     series: Any = column

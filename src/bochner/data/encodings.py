@@ -257,9 +257,7 @@ class TextColumn(Encoding):
     stand_in : int
         Number of the category as which levels count that are not among `seen`.
     means : LevelMeans or None
-        Mean targets of the categories, which are numbers beside the columns above.
-    means_at : int
-        First output column of the mean targets.
+        Mean targets of the categories, which are numbers behind the columns above.
     """
 
     index: int
@@ -270,7 +268,6 @@ class TextColumn(Encoding):
     seen: NDArray[np.uint64] | None = None
     stand_in: int = 0
     means: LevelMeans | None = None
-    means_at: int = 0
 
     @property
     def code(self) -> slice:
@@ -279,10 +276,15 @@ class TextColumn(Encoding):
         return slice(first, first + CODE_WIDTH * self.other)
 
     @property
+    def n_means(self) -> int:
+        """Number of mean targets."""
+        return 0 if self.means is None else self.means.n_outputs
+
+    @property
     def mean_columns(self) -> slice:
         """Output columns of mean targets."""
-        n_means = 0 if self.means is None else self.means.n_outputs
-        return slice(self.means_at, self.means_at + n_means)
+        first = self.code.stop + self.gaps
+        return slice(first, first + self.n_means)
 
     @property
     def expected(self) -> str:  # type: ignore[override]
@@ -409,10 +411,11 @@ class TextColumn(Encoding):
 
     @property
     def suffixes(self) -> list[str]:  # type: ignore[override]
-        """What the names of the output columns but the mean targets end in."""
+        """What the names of the output columns end in."""
         codes = [f"code{i}" for i in range(CODE_WIDTH * self.other)]
         other, gap = ["other"] * self.other, ["missing"] * self.gaps
-        return self.categories + other + codes + gap
+        means = [f"mean{i}" for i in range(self.n_means)]
+        return self.categories + other + codes + gap + means
 
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, of which those of the codes belong together."""
@@ -421,9 +424,6 @@ class TextColumn(Encoding):
             if code.start <= output_column < code.stop:
                 tied = code.start
             yield output_column, j, suffix, tied
-        means = self.mean_columns
-        for i, output_column in enumerate(range(means.start, means.stop)):
-            yield output_column, self.index, f"_mean{i}", output_column
 
 
 def _hash_bits(codes: NDArray, labels: list[str]) -> NDArray:

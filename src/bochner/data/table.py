@@ -246,14 +246,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in (
-            "statistic_",
-            "columns_",
-            "_codes",
-            "_bounds",
-            "_left_out",
-            "_equal",
-        ):
+        for name in ("statistic_", "columns_"):
             self.__dict__.pop(name, None)
         return self.partial_fit(X, y, sample_weight)
 
@@ -570,19 +563,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Counts of the levels of all rows, where `X` is a part of them.
         """
         weight = np.ones(len(y)) if weight is None else weight
-        columns = []
-        for column in self.columns_:
+        unknown: Any = () if statistic is None else statistic.undercounts or ()
+        columns = list(self.columns_)
+        for k, column in enumerate(columns):
             key = str(column.index)
-            columns.append(column)
-            if not isinstance(column, TextColumn) or not column.other:
+            if not isinstance(column, TextColumn) or not column.other or key in unknown:
                 continue
             codes, labels = self.values_of(X, column.index)
             levels = [labels[i] for i in np.unique(codes[codes >= 0]).tolist()]
             if statistic is not None:
-                if key in (statistic.undercounts or {}):
-                    continue
                 levels = [*statistic.categories[key]]
-            columns[-1] = column.with_seen(levels, codes, labels, y, weight)
+            columns[k] = column.with_seen(levels, codes, labels, y, weight)
         return self._but(columns_=columns)
 
     def open_to_levels(self) -> TableEncoder:
@@ -638,30 +629,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             distinct_hashes, first = np.unique(hashes, return_index=True)
             fold_of_hash = partial(_folds_among, distinct_hashes, fold[first])
         weight = _in_distinct_rows(weight, hashes)
-        width = self.n_features_out_
         has_learned = False
         for_others = list(self.columns_)
         for_these = list(self.columns_)
         for k, column in enumerate(self.columns_):
-            if not isinstance(column, TextColumn) or not (column.means or column.other):
+            if not isinstance(column, TextColumn):
                 continue
-            if again and column.means is None:
+            if column.means is None if again else not column.other:
                 continue
             codes, labels = self.values_of(X, column.index)
-            directions = column.means.directions if column.means else None
+            directions = column.means.directions if again else None
             pair = level_means(codes, labels, fold, y, weight, directions)
-            if pair is None:
-                continue
-            has_learned = True
-            first_output = column.means_at if again else width
-            width += 0 if again else pair[0].n_outputs
-            for_others[k], for_these[k] = (
-                replace(column, means=means, means_at=first_output) for means in pair
-            )
+            if pair is not None:
+                has_learned = True
+                for_others[k], for_these[k] = (
+                    replace(column, means=means) for means in pair
+                )
         if not has_learned:
             return self, self
-        other = self._but(columns_=for_others, n_features_out_=width, _fold_of=None)
-        return other, other._but(columns_=for_these, _fold_of=fold_of_hash)
+        other = self._but(_fold_of=None)._with_columns(for_others)
+        return other, self._but(_fold_of=fold_of_hash)._with_columns(for_these)
 
     def level_variances(
         self, X: Any, y: NDArray, weight: NDArray
