@@ -405,7 +405,7 @@ class TextColumn(Encoding):
         out[has, column[has]] = 1.0
         if self.other:
             has = np.flatnonzero(column == self.code.start - 1)
-            out[has, self.code] = CODE_STEP * _hash_bits(codes[has], labels)
+            out[has, self.code] = CODE_STEP * _hash_bits(labels)[codes[has]]
         if self.means is not None:
             out[:, self.mean_columns] = self.means.of(codes, labels, fold)
 
@@ -426,15 +426,12 @@ class TextColumn(Encoding):
             yield output_column, j, suffix, tied
 
 
-def _hash_bits(codes: NDArray, labels: list[str]) -> NDArray:
-    """Bits of the hashes of `labels[codes]`, uint8 of shape (n, CODE_WIDTH), the
-    same in every process.
+def _hash_bits(labels: list[str]) -> NDArray:
+    """Bits of the hashes of labels, uint8 of shape (L, CODE_WIDTH), the same in every
+    process.
     """
-    # A categorical column lists labels that these rows lack
-    used, row = np.unique(codes, return_inverse=True)
-    digests = text_digests([labels[i] for i in used.tolist()], CODE_BYTES)
-    digits = np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES)
-    return np.unpackbits(digits, axis=1)[row]
+    digits = np.frombuffer(text_digests(labels, CODE_BYTES), np.uint8)
+    return np.unpackbits(digits.reshape(-1, CODE_BYTES), axis=1)
 
 
 @dataclass

@@ -85,23 +85,16 @@ class LevelMeans:
         """Means for rows of some categories, -1 being missing, and folds; shape (n,
         T).
         """
-        used, row = np.unique(codes, return_inverse=True)
-        keys = _keys(used, labels)
+        keys = np.append(level_keys(labels), MISSING)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         place = np.where(self.keys[place] == keys, place, len(self.keys))
-        return self.values[np.minimum(fold, len(self.values) - 1), place[row]]
+        return self.values[np.minimum(fold, len(self.values) - 1), place[codes]]
 
 
 def level_keys(labels: Sequence[str]) -> NDArray[np.uint64]:
     """Hashes of levels of text."""
     digests = text_digests(list(labels), KEY_BYTES)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
-
-
-def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray:
-    """Hashes of the categories of ascending codes."""
-    keys = level_keys([labels[i] for i in codes.tolist() if i >= 0])
-    return np.concatenate([np.full(len(codes) - len(keys), MISSING), keys])
 
 
 def level_means(
@@ -156,7 +149,7 @@ def level_means(
     whole = np.where(n > 0, whole, average)[np.newaxis]
     without = np.where(n > COMMON * more, without[:1], without)
     without = np.where(elsewhere > 0, without, average)
-    keys = _keys(used, labels)
+    keys = np.append(level_keys(labels), MISSING)[used]
     order = np.argsort(keys)
     for_others, for_these = (
         np.append(values[:, order], np.tile(average, (len(values), 1, 1)), axis=1)

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import pairwise
-from operator import add, iadd
+from operator import iadd
 from typing import Any
 
 import narwhals as nw
@@ -289,11 +288,7 @@ class TableStatistic:
         is_matrix = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
         if not is_matrix or (kinds and "mixed" in kinds):
             return _of_columns(X, weight, kinds)
-        step = max(1, BLOCK_ENTRIES // X.shape[1])
-        starts = range(0, max(len(X), 1), step)
-        return reduce(
-            add, (_of_numbers(X[a : a + step], weight[a : a + step], a) for a in starts)
-        )
+        return _of_numbers(X, weight)
 
     def __add__(self, other: TableStatistic) -> TableStatistic:
         categories = {j: dict(counts) for j, counts in self.categories.items()}
@@ -462,17 +457,23 @@ def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     return TableStatistic(n, kinds, None, True, np.zeros(p, np.int64), summary, {})
 
 
-def _of_numbers(X: NDArray, weight: NDArray, start: int) -> TableStatistic:
-    """Statistic of an array of numbers whose first row is row `start` of the table."""
-    values = X.astype(np.float64, order="C")
-    refuse_infinite(values, None, start)
-    counted = weight > 0
-    if not counted.all():
-        values, weight = values[counted], weight[counted]
-    gaps = np.isnan(values).sum(axis=0)
-    kinds = ["number"] * X.shape[1]
-    summary = Summary.of(values, weight)
-    return TableStatistic(len(values), kinds, None, False, gaps, summary, {})
+def _of_numbers(X: NDArray, weight: NDArray) -> TableStatistic:
+    """Statistic of an array of numbers, a block of rows after the other."""
+    n, p = X.shape
+    summary = Summary.empty(p)
+    gaps = np.zeros(p, np.int64)
+    step = max(1, BLOCK_ENTRIES // p)
+    for start in range(0, n, step):
+        values = X[start : start + step].astype(np.float64, order="C")
+        refuse_infinite(values, None, start)
+        block_weight = weight[start : start + step]
+        counted = block_weight > 0
+        if not counted.all():
+            values, block_weight = values[counted], block_weight[counted]
+        gaps += np.isnan(values).sum(axis=0)
+        summary += Summary.of(values, block_weight)
+    n_counted = int(np.count_nonzero(weight))
+    return TableStatistic(n_counted, ["number"] * p, None, False, gaps, summary, {})
 
 
 def _of_columns(
