@@ -420,11 +420,9 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
         labels, codes = levels(array)
         gaps = np.array([*map(is_missing, labels), False])
         return "text", (np.where(gaps[codes], -1, codes), [*map(label_text, labels)])
-    if is_a.is_date(kind):
-        return "date", _turns(86400.0 * floats(array, pa.date32(), pa.int32()), "date")
-    if is_a.is_timestamp(kind):
-        label = "datetime"
-        if kind.tz is not None:
+    if is_a.is_date(kind) or is_a.is_timestamp(kind):
+        label = "date" if is_a.is_date(kind) else "datetime"
+        if is_a.is_timestamp(kind) and kind.tz is not None:
             # Moments as clocks show them in the expected zone, or else in their own
             zone = (expected or "").partition(" ")[2] or kind.tz
             label = f"datetime {zone}"
@@ -436,7 +434,7 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
                     "known, such as UTC"
                 ) from None
         seconds = floats(array, pa.timestamp("us"), pa.int64()) / 1e6
-        return label, _turns(seconds, "datetime")
+        return label, _turns(seconds, label)
     if is_a.is_duration(kind):
         return "duration", floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):

@@ -110,27 +110,3 @@ def farthest_fences(values: NDArray) -> tuple[Floats, Floats]:
     ]
     low, high = np.hstack(fences)
     return low, high
-
-
-def bounds_of(
-    values: NDArray, weight: NDArray | None, low: float, high: float
-) -> tuple[float, float, float, float]:
-    """Least and greatest value that a column has beside its outliers, as which these
-    count, and the mean and deviation of its values between two fences.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-        NaN where a value is missing.
-    weight : array of shape (n,) or None
-    low, high : float
-    """
-    inside = (values >= low) & (values <= high)
-    if weight is not None:
-        inside &= weight > 0
-        weight = weight[inside]
-    counted = values[inside]
-    mean = np.average(counted, weights=weight)
-    variance = np.average(np.square(counted - mean), weights=weight)
-    ends = float(counted.min()), float(counted.max())
-    return *ends, float(mean), float(np.sqrt(variance)) or 1.0

@@ -60,7 +60,6 @@ from bochner.data.level_means import (
 from bochner.data.outliers import (
     FARTHEST,
     MOST_OUTLYING,
-    bounds_of,
     drawn,
     farthest_fences,
     stand_in_for_missing,
@@ -73,6 +72,7 @@ from bochner.data.table_input import (
 )
 from bochner.data.table_statistic import (
     WHY,
+    Summary,
     TableStatistic,
     part_offsets,
 )
@@ -314,20 +314,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if sp.issparse(X) or not self.with_std or not self._encodings(NumberColumns):
             return self
         numbers, *others = self.columns_
-        counted = np.arange(X.shape[0])
-        if weight is not None:
-            counted = np.flatnonzero(weight)
-        samples = self._numbers_of(rows_of(X, drawn(counted)), numbers.index)
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        counted = weight > 0
+        few = rows_of(X, drawn(np.flatnonzero(counted)))
+        samples = self._numbers_of(few, numbers.index)
         low, high = farthest_fences(samples)
         summary = self.statistic_.summary.take(
             part_offsets(self.statistic_.kinds)[numbers.index]
         )
         reaches = (summary.low < low) | (summary.high > high)
         numbers = deepcopy(numbers)
-        has_outliers = False
         for i, j in enumerate(numbers.index.tolist()):
             name = self.statistic_.name(j)
-            if (stand_in := stand_in_for_missing(samples[:, i])) is not None:
+            stand_in = stand_in_for_missing(samples[:, i])
+            if stand_in is not None:
                 share = float(np.mean(samples[:, i] == stand_in))
                 # Of few values beyond all others it is told below
                 if low[i] <= stand_in <= high[i] or share > MOST_OUTLYING:
@@ -338,17 +338,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     )
             if not reaches[i]:
                 continue
-            values = self.values_of(X, j)[:, 0]
-            beyond = (values[counted] < low[i]) | (values[counted] > high[i])
+            values = self.values_of(X, j)
+            beyond = (values[:, 0] < low[i]) | (values[:, 0] > high[i])
             # More are no outliers, but another part of the column
-            if beyond.mean() <= MOST_OUTLYING:
-                has_outliers = True
-                bounds = bounds_of(values, weight, low[i], high[i])
-                numbers.low[i], numbers.high[i] = bounds[:2]
-                numbers.shift[i], numbers.scale[i] = bounds[2:]
-                numbers.fill[i] = 0.0
-                _warn_of_outliers(name, values, *bounds[:2])
-        return self._but(columns_=[numbers, *others]) if has_outliers else self
+            if beyond[counted].mean() > MOST_OUTLYING:
+                continue
+            inside = counted & ~beyond & ~np.isnan(values[:, 0])
+            rest = Summary.of(values[inside], weight[inside])
+            numbers.low[i], numbers.high[i] = rest.low[0], rest.high[0]
+            numbers.shift[i] = rest.mean[0]
+            numbers.scale[i] = np.sqrt(rest.squares[0] / rest.weight[0]) or 1.0
+            numbers.fill[i] = 0.0
+            # Unless they are in rows of a larger table that are not at hand
+            if beyond.any():
+                _warn_of_outliers(name, values[:, 0], beyond, rest)
+        if not numbers.has_outliers.any():
+            return self
+        return self._but(columns_=[numbers, *others])
 
     def _encodings(self, kind: Any) -> list[Any]:
         """Encodings of one kind."""
@@ -980,20 +986,20 @@ def _column(X: Any, j: int) -> Any:
     return X[:, j] if isinstance(X, np.ndarray) else nw.from_native(X)[:, j]
 
 
-def _warn_of_outliers(name: str, values: NDArray, low: float, high: float) -> None:
+def _warn_of_outliers(
+    name: str, values: NDArray, beyond: NDArray, rest: Summary
+) -> None:
     """Say which values lie so far beyond the others of a column that they count as
     the last of those others.
     """
-    beyond = np.flatnonzero((values < low) | (values > high))
-    if not len(beyond):
-        return  # in rows of a larger table that are not at hand
-    row = int(beyond[0])
-    more = f" and {len(beyond) - 1:,} more" if len(beyond) > 1 else ""
+    row = int(np.argmax(beyond))
+    n_more = int(beyond.sum()) - 1
+    more = f" and {n_more:,} more" if n_more else ""
     warn(
         f"column {name!r}, row {row}{more}: {values[row]:g} lies more than "
         f"{FARTHEST:,.0f} times the spread of the other values beyond them. They are "
-        f"from {low:g} to {high:g}, and it counts as the nearest of these; if it "
-        "stands for a missing value, make it NaN."
+        f"from {rest.low[0]:g} to {rest.high[0]:g}, and it counts as the nearest of "
+        "these; if it stands for a missing value, make it NaN."
     )
 
 
