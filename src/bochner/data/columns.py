@@ -7,7 +7,6 @@ becomes integer codes and their labels.
 
 from __future__ import annotations
 
-import math
 import numbers
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -75,12 +74,9 @@ def label_text(label: Any) -> str:
     if type(label).__name__ == "Interval":
         begin, end = "(["[label.closed_left], ")]"[label.closed_right]
         return f"{begin}{label_text(label.left)}, {label_text(label.right)}{end}"
-    if isinstance(label, bool):
-        return str(label)
-    if isinstance(label, numbers.Integral):
-        return str(int(label))
     is_number = isinstance(label, numbers.Real | Decimal)
-    return str(int(float(label)) if is_number and float(label).is_integer() else label)
+    is_whole = is_number and not isinstance(label, bool) and label % 1 == 0
+    return str(int(label) if is_whole else label)
 
 
 def read_column(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
@@ -266,20 +262,13 @@ def missing(values: Any) -> NDArray:
 
 
 def are_finite(values: NDArray) -> bool:
-    """Whether all numbers are finite: the sum of the squares tells it in a third of
-    the time, unless some are huge.
+    """Whether all numbers are finite, as their sum tells without any memory unless some
+    are huge; True of all that are no floating-point numbers.
     """
-    return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())
-
-
-def sum_is_finite(values: NDArray) -> bool:
-    """Whether the sum of an array is finite, as it is of numbers that are; it takes no
-    memory, in whatever order the numbers are stored.
-    """
+    if values.dtype.kind != "f":
+        return True
     with np.errstate(over="ignore", invalid="ignore"):
-        return values.dtype.kind != "f" or bool(
-            np.isfinite(values.sum(dtype=np.float64))
-        )
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
 
 
 def first_entry(X: Any, is_bad: Callable[[NDArray], NDArray]) -> list[list[int]]:
@@ -296,7 +285,7 @@ def refuse_infinite(X: Any, names: Sequence[str] | None, start: int = 0) -> None
     """Raise ValueError at the first infinite entry of an array or sparse matrix whose
     first row is row `start`.
     """
-    if sum_is_finite(X.data if sp.issparse(X) else X):
+    if are_finite(X.data if sp.issparse(X) else X):
         return
     for row, j in first_entry(X, np.isinf):
         raise infinity(column_name(names, j), start + row)

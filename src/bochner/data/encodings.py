@@ -131,8 +131,7 @@ class NumberColumns(Encoding):
             with np.errstate(over="ignore", invalid="ignore"):
                 centred = np.subtract(clipped, self.shift, dtype=np.float64)
                 np.divide(centred, self.scale, out=z, casting="same_kind")
-                all_finite = are_finite(z)
-            if not all_finite:
+            if not are_finite(z):
                 gap = np.isnan(block)
                 np.copyto(z, self.fill, where=gap, casting="same_kind")
                 rows[:, self.at[self.gaps] + 1] = gap[:, self.gaps]

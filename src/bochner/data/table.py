@@ -68,6 +68,7 @@ from bochner.data.table_input import (
     as_one_array,
     as_table_or_matrix,
     check_size,
+    require_finite,
     require_names,
 )
 from bochner.data.table_statistic import (
@@ -644,7 +645,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if column.means is None if again else not column.other:
                 continue
             codes, labels = self.values_of(X, column.index)
-            directions = column.means.directions if again else None
+            directions = column.means.directions if column.means else None
             pair = level_means(codes, labels, fold, y, weight, directions)
             if pair is not None:
                 has_learned = True
@@ -832,17 +833,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     "cannot transform sparse input: the encoder was fitted on dense "
                     "data, which it centres"
                 )
-            X = X.tocsr()
             (column,) = self.columns_
+            Z = X.tocsr().astype(np.float64)
             with np.errstate(over="ignore"):
-                data = np.divide(X.data, column.scale[X.indices], dtype=np.float64)
-                data = data.astype(dtype)
-            if not np.isfinite(data).all():
-                raise ValueError(
-                    "Input X contains NaN, infinity or a value too large for "
-                    f"{np.dtype(dtype)}"
-                )
-            return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+                Z.data /= column.scale[Z.indices]
+                Z = Z.astype(dtype)
+            require_finite(Z, names=self.statistic_.names)
+            return Z
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
         fold = 0 if self._fold_of is None else self._fold_of(row_hashes(X))
         for column, values in self._columns_of(X):

@@ -20,7 +20,6 @@ from bochner.data.columns import (
     is_missing,
     library_of,
     refuse_infinite,
-    sum_is_finite,
     unmasked,
 )
 from bochner.engines.local import require_memory
@@ -307,7 +306,7 @@ def require_finite(
         Of NaN.
     """
     refuse_infinite(X, names, start)
-    if sum_is_finite(X.data if sp.issparse(X) else X):
+    if are_finite(X.data if sp.issparse(X) else X):
         return
     for row, j in first_entry(X, np.isnan):
         name = j if names is None else repr(names[j])
