@@ -507,7 +507,7 @@ def encodings(
             # The heaviest categories, and codes of all others
             ranked = sorted(counts, key=lambda name: (-counts[name], name))
             are_more = len(ranked) > max_categories
-            other = are_more or str(j) in (statistic.undercounts or {})
+            other = are_more or str(j) in statistic.undercounts
             categories = sorted(ranked[:max_categories])
             others.append(TextColumn(j, categories, other, bool(gaps[j])))
         else:

@@ -570,7 +570,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Counts of the levels of all rows, where `X` is a part of them.
         """
         weight = np.ones(len(y)) if weight is None else weight
-        unknown: Any = () if statistic is None else statistic.undercounts or ()
+        unknown = {} if statistic is None else statistic.undercounts
         columns = list(self.columns_)
         for k, column in enumerate(columns):
             key = str(column.index)

@@ -5,7 +5,7 @@ as a sum over its rows.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import iadd
 from typing import Any
@@ -26,7 +26,7 @@ from bochner.data.columns import (
     refuse_infinite,
     table_columns,
 )
-from bochner.data.table_input import require_width
+from bochner.data.table_input import require_finite, require_width
 from bochner.data.written_values import written_kind
 from bochner.notices import warn
 
@@ -240,10 +240,10 @@ class TableStatistic:
         Weight of every category of a column of text, by the column's number. In sums of
         blocks with more than 2^20 categories, only the heaviest of such a column; their
         weights may be too small.
-    undercounts : dict of str to float, or None
+    undercounts : dict of str to float
         For such columns, by how much each weight may be too small at most, also that of
         a category that is left out: at most the sum of all weights over 2^19.
-    declared : list of str, or None
+    declared : list of str
         Numbers of columns of text whose type says that they are categories.
     """
 
@@ -254,8 +254,8 @@ class TableStatistic:
     missing: NDArray
     summary: Summary
     categories: dict[str, dict[str, float]]
-    undercounts: dict[str, float] | None = None
-    declared: list[str] | None = None
+    undercounts: dict[str, float] = field(default_factory=dict)
+    declared: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -308,10 +308,9 @@ class TableStatistic:
         self.rows = a.rows + b.rows
         self.missing = a.missing + b.missing
         self.summary = a.summary + b.summary
-        for j, lost in (other.undercounts or {}).items():
+        for j, lost in other.undercounts.items():
             self._lose(j, lost)
-        declared = (self.declared or []) + (other.declared or [])
-        self.declared = sorted(set(declared)) or None
+        self.declared = sorted({*self.declared, *other.declared})
         for j, weights in b.categories.items():
             counts = self.categories.setdefault(j, {})
             for category, weight in weights.items():
@@ -330,8 +329,8 @@ class TableStatistic:
 
     def _lose(self, j: str, weight: float) -> None:
         """Note that counts of a column may be too small by so much more."""
-        lost = self.undercounts or {}
-        self.undercounts = lost | {j: lost.get(j, 0.0) + weight}
+        lost = self.undercounts.get(j, 0.0) + weight
+        self.undercounts = self.undercounts | {j: lost}
 
     def with_written(
         self, as_text: Collection[int], day_first: bool | None
@@ -346,12 +345,12 @@ class TableStatistic:
         day_first : bool or None
             As of `written_kind`.
         """
-        stay = {*map(str, as_text), *(self.declared or ())}
+        stay = {*map(str, as_text), *self.declared}
         kinds = list(self.kinds)
         gaps = self.missing.copy()
         read: dict[int, Summary] = {}
         categories = dict(self.categories)
-        undercounts = dict(self.undercounts or {})
+        undercounts = dict(self.undercounts)
         for key, counts in self.categories.items():
             if key in stay:
                 continue
@@ -379,7 +378,7 @@ class TableStatistic:
             missing=gaps,
             summary=_stack(parts),
             categories=categories,
-            undercounts=undercounts or None,
+            undercounts=undercounts,
         )
 
     def _parts(self) -> list[Summary]:
@@ -442,9 +441,7 @@ def part_offsets(kinds: Sequence[str]) -> NDArray:
 
 def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     X = X.tocsr()
-    if np.isnan(X.data).any():
-        raise ValueError("Input X contains NaN, which sparse input may not")
-    refuse_infinite(X, None)
+    require_finite(X)
     counted = weight > 0
     if not counted.all():
         X, weight = X[counted], weight[counted]
@@ -515,7 +512,7 @@ def _of_columns(
         np.array(gaps, np.int64),
         summary,
         categories,
-        declared=declared or None,
+        declared=declared,
     )
 
 
