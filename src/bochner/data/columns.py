@@ -10,7 +10,6 @@ from __future__ import annotations
 import numbers
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from types import NoneType
@@ -311,23 +310,19 @@ def column_names(names: Iterable[object] | None, n_columns: int) -> list[str]:
     return [str(name) for name in names]
 
 
-def column_number(column: int | str, names: Sequence[str]) -> int:
+def column_number(column: Any, names: Sequence[str]) -> int:
     """Number of a column that is given by number or name."""
-    number = column
     if isinstance(column, str) and column in names:
-        number = list(names).index(column)
+        return list(names).index(column)
     # True is no column 1.
-    if (
-        isinstance(number, bool | str)
-        or not isinstance(number, int | np.integer)
-        or not -len(names) <= number < len(names)
-    ):
-        listed_names = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        raise ValueError(
-            f"There is no column {column!r}: give its number, from 0 to "
-            f"{len(names) - 1}, or one of {listed_names}."
-        )
-    return int(number) % len(names)
+    is_number = isinstance(column, numbers.Integral) and not isinstance(column, bool)
+    if is_number and -len(names) <= column < len(names):
+        return int(column) % len(names)
+    listed_names = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    raise ValueError(
+        f"There is no column {column!r}: give its number, from 0 to "
+        f"{len(names) - 1}, or one of {listed_names}."
+    )
 
 
 def columns_of(columns: Any, names: Sequence[str]) -> set[int]:
@@ -352,23 +347,16 @@ def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[st
     """Read a column whose type its frame declares."""
     import pyarrow as pa
 
-    native = series.to_native()
-    dtype = _native_dtype(series)
-    is_number = series.dtype.is_numeric() or series.dtype == nw.Boolean
-    if is_number and expected != "mixed":
-        with suppress(pa.ArrowInvalid):  # of integers that double precision rounds
-            return "number", series.cast(nw.Float64).to_numpy()[:, None]
-    if str(dtype) == "category":
-        labels = [label_text(label) for label in native.cat.categories]
-        return "text", (native.cat.codes.to_numpy(), labels)
-    if series.dtype == nw.Unknown and (
-        isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")
-    ):
-        return _read_array(native.to_numpy(), name, None)
+    if str(_native_dtype(series)) == "category":
+        categories = series.to_native().cat
+        labels = [label_text(label) for label in categories.categories]
+        return "text", (categories.codes.to_numpy(), labels)
+    if series.dtype in (nw.Int128, nw.UInt128):
+        series = series.cast(nw.Float64)
     try:
         array = series.to_arrow()
-    except (pa.ArrowException, TypeError):
-        raise _unusable(name, dtype) from None
+    except (pa.ArrowException, TypeError):  # of types that Arrow does not have
+        return _read_array(series.to_numpy(), name, expected)
     return _read_arrow(array, name, expected)
 
 
@@ -505,21 +493,23 @@ def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[st
     """Read Python objects: numbers as numbers unless `as_text`, numbers and strings
     as text.
     """
-    is_present = np.array([not is_missing(value) for value in values])
-    present = values[is_present]
+    present = [value for value in values if not is_missing(value)]
+    texts = [value for value in present if isinstance(value, str)]
     for value in present:
         if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
             raise ValueError(f"Complex data not supported: column {name!r}")
+        if isinstance(value, date) and texts:
+            raise TypeError(
+                f"column {name!r} mixes dates with text such as {texts[0]!r}: make the "
+                "text None, which is a missing value, or turn all of the column into "
+                "text"
+            )
         if not isinstance(value, (str, numbers.Real, Decimal, np.bool_)):
-            texts = [one for one in present if isinstance(one, str)]
-            if isinstance(value, date) and texts:
-                raise _mixed_dates(name, texts[0])
             raise _unusable(name, type(value).__name__)
-    if not (as_text or any(isinstance(value, str) for value in present)):
-        out = np.full((len(values), 1), np.nan)
-        out[is_present, 0] = [float(value) for value in present]
-        return "number", out
-    return "mixed", text_codes(values)
+    if as_text or texts:
+        return "mixed", text_codes(values)
+    floats_or_nan = [np.nan if is_missing(value) else float(value) for value in values]
+    return "number", np.array(floats_or_nan)[:, np.newaxis]
 
 
 def lone_surrogate(values: NDArray, name: str) -> ValueError:
@@ -543,13 +533,6 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, (float, np.floating, Decimal)):
         return bool(value != value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
-def _mixed_dates(name: str, text: str) -> TypeError:
-    return TypeError(
-        f"column {name!r} mixes dates with text such as {text!r}: make the text None, "
-        "which is a missing value, or turn all of the column into text"
-    )
 
 
 def _unusable(name: str, kind: Any) -> TypeError:
