@@ -834,10 +834,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     "data, which it centres"
                 )
             (column,) = self.columns_
-            Z = X.tocsr().astype(np.float64)
+            X = X.tocsr()
             with np.errstate(over="ignore"):
-                Z.data /= column.scale[Z.indices]
-                Z = Z.astype(dtype)
+                data = (X.data / column.scale[X.indices]).astype(dtype)
+            Z = type(X)((data, X.indices, X.indptr), shape=X.shape, copy=True)
             require_finite(Z, names=self.statistic_.names)
             return Z
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)

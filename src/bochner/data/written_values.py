@@ -228,8 +228,7 @@ def _as_numbers(
     decimal = max(read, key=n_read.__getitem__)
     numbers = read[decimal]
     odd = [value for value in present if value not in numbers]
-    n_odd = sum(counts[value] for value in odd)
-    if n_read[decimal] < LEAST_NUMBERS * (n_read[decimal] + n_odd):
+    if n_read[decimal] < LEAST_NUMBERS * sum(counts[value] for value in present):
         return None
     # 3) Identifiers, and whole numbers that somebody has made text, perhaps with gaps
     if any(ZEROS_IN_FRONT.match(value.strip()) for value in numbers):
@@ -249,9 +248,7 @@ def _as_numbers(
     note = f"Column {name!r}: read as numbers" + (f" of unit {unit}" if unit else "")
     by_other_mark = read["," if decimal == "." else "."]
     doubtful = [
-        value
-        for value, number in numbers.items()
-        if by_other_mark.get(value, number) != number
+        value for value in numbers if by_other_mark.get(value) != numbers[value]
     ]
     if doubtful and len(by_other_mark) == len(numbers):
         note += f", {doubtful[0]!r} as {numbers[doubtful[0]]:g}"
