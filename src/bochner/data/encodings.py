@@ -460,14 +460,12 @@ class CodeColumn(Encoding):
 
     def write(self, values: Floats, out: NDArray, fold: Any = 0) -> None:
         """Encode `values` of shape (n, 1) into the zeroed `out`."""
-        numbers = values[:, 0]
-        has = np.flatnonzero(~np.isnan(numbers))
-        numbers = numbers[has]
-        upper = np.clip(np.searchsorted(self.codes, numbers), 1, len(self.codes) - 1)
-        low, high = self.codes[upper - 1], self.codes[upper]
-        share = np.clip((numbers - low) / (high - low), 0.0, 1.0)
-        out[has, self.start + upper - 1] = 1.0 - share
-        out[has, self.start + upper] = share
+        has = np.flatnonzero(~missing(values))
+        n_codes = len(self.codes)
+        place = np.interp(values[has, 0], self.codes, np.arange(n_codes))
+        low = np.minimum(place.astype(np.intp), n_codes - 2)
+        out[has, self.start + low] = low + 1 - place
+        out[has, self.start + low + 1] = place - low
         if self.gaps:
             out[:, self.start + len(self.codes)] = missing(values)
 

@@ -140,7 +140,7 @@ def as_array(X: Any) -> np.ndarray:
     """Array of shape (n, p) of whatever is neither a data frame nor sparse; NaN
     where numbers are missing or masked.
     """
-    is_array = isinstance(X, np.ndarray)
+    is_array = isinstance(X, np.ndarray)  # told at once
     kind = f"X, a {type(X).__name__},"
     if not is_array and is_into_series(X):
         raise ValueError(
@@ -160,16 +160,15 @@ def as_array(X: Any) -> np.ndarray:
         ) from error
     if is_list and array.dtype.kind in "US":
         array = np.array(X, dtype=object)
-    if array.ndim != 2:
-        is_scalar = array.dtype == object and array.ndim < 2
-        if is_scalar and not (is_array or is_list or X is None):
-            raise TypeError(f"{kind} is no table: {FRAME}")
-        raise ValueError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
-            "either using array.reshape(-1, 1) if your data has a single feature or "
-            "array.reshape(1, -1) if it contains a single sample."
-        )
-    return as_numbers(array) if array.dtype == object else array
+    if array.ndim == 2:
+        return as_numbers(array) if array.dtype == object else array
+    if array.dtype == object and array.ndim == 0 and X is not None:
+        raise TypeError(f"{kind} is no table: {FRAME}")
+    raise ValueError(
+        f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
+        "either using array.reshape(-1, 1) if your data has a single feature or "
+        "array.reshape(1, -1) if it contains a single sample."
+    )
 
 
 def as_numbers(array: np.ndarray) -> np.ndarray:
