@@ -903,8 +903,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The statistic of the first rows, whose columns of text with dates and numbers
         are read as such; a warning says so.
         """
-        names = [*map(statistic.name, range(len(statistic.kinds)))]
-        as_text = columns_of(self.text_features, names)
+        self.statistic_ = statistic  # by whose names columns are found
+        as_text = self.require_columns(self.text_features)
         return statistic.with_written(as_text, self.day_first)
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
