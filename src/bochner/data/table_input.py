@@ -198,28 +198,19 @@ def as_table_or_matrix(X: Any) -> Any:
 
 def _without_views(X: Any) -> Any:
     """A frame whose columns of text as views of Arrow, of which it takes no rows,
-    are those of plain text.
+    are those of plain text; of pandas a table of Arrow.
     """
     import pyarrow as pa
 
-    if isinstance(X, pa.Table) and pa.string_view() in X.schema.types:
-        kinds = [
-            pa.large_string() if kind == pa.string_view() else kind
-            for kind in X.schema.types
-        ]
-        return X.cast(pa.schema(zip(X.column_names, kinds, strict=True)))
-    if library_of(X) != "pandas":
+    view = pa.string_view()
+    if library_of(X) == "pandas" and any(
+        getattr(kind, "pyarrow_dtype", None) == view for kind in X.dtypes
+    ):
+        X = pa.Table.from_pandas(X, preserve_index=False)
+    if not isinstance(X, pa.Table) or view not in X.schema.types:
         return X
-    views = [
-        name
-        for name, kind in X.dtypes.items()
-        if getattr(kind, "pyarrow_dtype", None) == pa.string_view()
-    ]
-    X = X.copy(deep=False) if views else X
-    for name in views:
-        plain = pa.array(X[name]).cast(pa.large_string())
-        X[name] = type(X[name].array)(pa.chunked_array([plain]))
-    return X
+    kinds = [pa.large_string() if kind == view else kind for kind in X.schema.types]
+    return X.cast(pa.schema(zip(X.column_names, kinds, strict=True)))
 
 
 def checked_sparse(X: Any) -> Any:
