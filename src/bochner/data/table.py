@@ -268,9 +268,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         else:
             new = TableStatistic.of(X, weight, kinds=before.expected())
             self._settle(before + new)
-        return self.caution_equal(X, weight)
+        self.caution_equal(X, weight)
+        return self
 
-    def caution_equal(self, X: Any, weight: NDArray | None) -> TableEncoder:
+    def caution_equal(self, X: Any, weight: NDArray | None) -> None:
         """Warn of columns of different integers that count as constant.
 
         Parameters
@@ -290,7 +291,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     f"Column {self.statistic_.name(j)!r} counts as constant: its {WHY};"
                     " subtract the least of them, or give the column as text."
                 )
-        return self
 
     def forget_categories(self) -> None:
         """Drop the counts of categories, which only `partial_fit` needs; the encoding
