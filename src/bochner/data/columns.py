@@ -262,13 +262,15 @@ def missing(values: Any) -> NDArray:
 
 
 def are_finite(values: NDArray) -> bool:
-    """Whether all numbers are finite: the sum of the squares tells it in a third of the
-    time, unless some are huge. True of all that are no floating-point numbers.
+    """Whether all numbers are finite: the sum of the squares tells it in less time,
+    unless some are huge. True of all that are no floating-point numbers.
     """
     if values.dtype.kind != "f":
         return True
-    stored = values.ravel(order="K")  # without a copy, in whatever order they are
-    return math.isfinite(np.vdot(stored, stored)) or bool(np.isfinite(stored).all())
+    # Without a copy, in whatever order they are, and without threads of BLAS
+    stored = values.ravel(order="K")
+    squares = np.einsum("i,i", stored, stored)
+    return math.isfinite(squares) or bool(np.isfinite(stored).all())
 
 
 def first_entry(X: Any, is_bad: Callable[[NDArray], NDArray]) -> list[list[int]]:
