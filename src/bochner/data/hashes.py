@@ -165,19 +165,19 @@ def _bits(values: NDArray) -> NDArray:
 def _column_bits(column: Any, name: str) -> NDArray:
     """Numbers and times by their bits, text by a hash of each different value.
 
-    Objects are text whatever they are, so that their hashes do not depend on the other
-    rows at hand.
+    Objects of a frame are text whatever they are, so that their hashes do not depend on
+    the other rows at hand.
     """
     import pyarrow as pa
 
-    column = without_frame(column)
-    if column.dtype != object:
+    objects = without_frame(column)
+    if objects is column:
         _, values = read_unchecked(column, name)
         return _value_bits(values)
     try:
-        labels, codes = levels(pa.array(column, from_pandas=True))
+        labels, codes = levels(pa.array(objects, from_pandas=True))
     except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
-        return _value_bits(text_codes(column.tolist()))  # objects of several kinds
+        return _value_bits(text_codes(objects.tolist()))  # objects of several kinds
     return _value_bits((codes, [*map(label_text, labels)]))
 
 
