@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 
 import bochner
 from bochner import KernelMachineClassifier, KernelMachineRegressor, TableEncoder
-from bochner.data.level_means import few_integers, order_test
+from bochner.data.level_means import are_codes, few_integers, order_test
 
 N = 4_000
 
@@ -22,8 +22,9 @@ def drawn(means, seed=0, noise=1.0, n=N):
     )[:, np.newaxis]
 
 
-def are_codes(values, y, weight):
-    return few_integers(values) is not None and order_test(values, y, weight).are_codes
+def hold_codes(values, y, weight):
+    is_asked = few_integers(values) is not None
+    return is_asked and are_codes([order_test(values, y, weight)])
 
 
 @pytest.mark.parametrize(
@@ -48,13 +49,13 @@ def are_codes(values, y, weight):
 )
 def test_means_in_no_order(means, expected):
     codes, y = drawn(means)
-    assert are_codes(codes, y, np.ones(N)) == expected
+    assert hold_codes(codes, y, np.ones(N)) == expected
     assert (
-        are_codes(7 - 2 * codes, y, np.ones(N)) == expected
+        hold_codes(7 - 2 * codes, y, np.ones(N)) == expected
     )  # order and distances do not matter
     codes[::7] = np.nan
-    assert are_codes(codes, y, np.ones(N)) == expected
-    assert not are_codes(codes + 0.5, y, np.ones(N))
+    assert hold_codes(codes, y, np.ones(N)) == expected
+    assert not hold_codes(codes + 0.5, y, np.ones(N))
 
 
 def test_chance_is_no_reason():
@@ -62,7 +63,7 @@ def test_chance_is_no_reason():
     taken for codes.
     """
     found = [
-        are_codes(*drawn(slope * np.arange(levels), seed, n=500), np.ones(500))
+        hold_codes(*drawn(slope * np.arange(levels), seed, n=500), np.ones(500))
         for seed in range(100)
         for slope, levels in ((0.0, 3), (0.0, 10), (0.3, 5))
     ]

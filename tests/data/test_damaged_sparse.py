@@ -133,7 +133,7 @@ def test_lists_of_rows():
     assert (checked_sparse(X) != WHOLE).nnz == 0
     X.rows[2] = [99]
     X.data[2] = [1.0]
-    with pytest.raises(ValueError, match="it has the index 99 where 20 is the size"):
+    with pytest.raises(ValueError, match="damaged sparse matrix: indices must be < 20"):
         checked_sparse(X)
 
 

@@ -74,7 +74,7 @@ def test_counts_are_exact_up_to_the_limit():
     total = TableStatistic.of(texts[:10])
     total += TableStatistic.of(texts[10:])
     assert total.categories == whole.categories
-    assert total.undercounts is None
+    assert total.undercounts == {}
 
 
 def test_sums_leave_what_is_added_as_it_was():

@@ -808,7 +808,7 @@ def test_blocks_of_the_array_path_agree(monkeypatch):
     X = np.random.default_rng(0).normal(size=(1000, 7))
     X[3, 2] = np.nan
     expected = encoded(X)[0]
-    monkeypatch.setattr("bochner.data.table.BLOCK_ENTRIES", 70)
+    monkeypatch.setattr("bochner.data.encodings.BLOCK_ENTRIES", 70)
     monkeypatch.setattr("bochner.data.table_statistic.BLOCK_ENTRIES", 70)
     np.testing.assert_allclose(encoded(X)[0], expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(
@@ -977,7 +977,7 @@ def test_frames_of_numbers_are_encoded_at_once(library, kinds, monkeypatch):
     }[library]()
     expected = TableEncoder().fit_transform(plain)
     encoder = TableEncoder().fit(frame)
-    monkeypatch.setattr(TableEncoder, "_columns_of", None)
+    monkeypatch.setattr(TableEncoder, "values_of", None)
     np.testing.assert_allclose(encoder.transform(frame), expected, rtol=1e-5, atol=1e-6)
 
 

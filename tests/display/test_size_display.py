@@ -11,6 +11,7 @@ from sklearn.datasets import load_diabetes
 
 from bochner import KernelMachineRegressor
 from bochner.display import MetricDisplay, SizeDisplay
+from bochner.kernels import Gaussian
 from bochner.selection import Candidate, Report
 
 SIZES = [
@@ -125,9 +126,9 @@ def test_a_model_tells_how_it_was_chosen():
 
 def test_a_model_that_learned_nothing_says_why():
     X, y = load_diabetes(return_X_y=True)
-    model = KernelMachineRegressor(
-        n_components=64, metric="isotropic", random_state=0
-    ).fit(X[:100], y[:100])
+    model = KernelMachineRegressor(Gaussian(1.0), n_components=64, random_state=0).fit(
+        X[:100], y[:100]
+    )
     with pytest.raises(ValueError, match="metric='isotropic', or on too few rows"):
         SizeDisplay.from_estimator(model)
 

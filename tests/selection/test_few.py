@@ -292,6 +292,42 @@ class TestMachine:
             theirs.append(peer.fit(X[train], y[train]).score(X[test], y[test]))
         assert np.mean(ours) >= np.mean(theirs) - 0.002
 
+    def test_races_learned_metrics_of_more_rows(self):
+        """Images, whose pixels count alike, take the exact machine; a product of two
+        columns among twenty takes a learned metric.
+        """
+        X, y = load_digits(return_X_y=True)
+        model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
+        assert model.report_.chosen == "one lengthscale"
+        assert model.solver_ == "exact"
+        assert len(model.features_.rows_) == 400
+        peer = SVC(C=10, gamma="scale").fit(X[:400], y[:400])
+        assert model.score(X[400:], y[400:]) > peer.score(X[400:], y[400:]) - 0.01
+        curve = model.report_.rows
+        assert curve.losses[0] > curve.losses[2]
+        X = np.random.default_rng(0).standard_normal((1600, 20))
+        y = X[:, 0] * X[:, 1] > 0
+        model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
+        assert "learned" in model.report_.chosen
+        assert model.score(X[400:], y[400:]) > 0.8
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"solver": "direct"},
+            {"n_components": 64},
+            {"loss": "logistic"},
+            {"alpha": 0.1},
+            {"alpha": "gcv"},
+            {"metric": "ard"},
+            {"cv": 3},
+        ],
+    )
+    def test_rows_are_not_kept_where_more_is_asked(self, options):
+        X, y = load_digits(return_X_y=True)
+        model = KernelMachineClassifier(random_state=0, **options)
+        assert model.fit(X[:300], y[:300]).solver_ != "exact"
+
     @pytest.mark.slow
     @pytest.mark.parametrize(("n", "most"), [(40, 1.1), (160, 1.0)])
     def test_as_good_as_a_gaussian_process(self, n, most):

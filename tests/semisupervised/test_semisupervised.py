@@ -224,7 +224,8 @@ def test_regression_along_a_spiral(method):
         np.sqrt(np.mean((m.predict(X[1800:]) - t[1800:]) ** 2))
         for m in (model, supervised)
     )
-    assert error < 0.5 < theirs
+    assert 1.5 * error < theirs
+    assert error < 0.5
     assert np.sqrt(np.mean((model.transduction_ - t[:1800]) ** 2)) < 0.5
 
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, Mask
 from bochner.data.array_source import rows_of
-from bochner.data.encodings import NumberColumns, TextColumn, TimeColumn
+from bochner.data.columns import LINEAR, PARTS, base_kind
 from bochner.data.hashes import row_hashes, uniform
+from bochner.data.level_means import variance_components
 from bochner.data.outliers import drawn
 from bochner.data.table import TableEncoder
 
@@ -24,8 +25,7 @@ FEWEST_VALUES, ROWS_A_VALUE = 10, 2.0
 FEWEST_OTHERS, ALIKE = 2, 0.8
 # Rows that tell it, and columns that are asked
 EXAMINED_ROWS, MOST_ASKED = 2_000, 8
-# Columns of numbers, of more of which none is asked
-MOST_NUMBERS = 200
+MOST_COLUMNS = 200  # of a table, of more of which none is asked
 # Rows from which on neighbours tell of time, and the least correlation of their targets
 FEWEST_IN_TIME, CORRELATED = 50, 0.5
 
@@ -44,10 +44,12 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
     seed : int
         Of the values that are examined.
     """
-    if sp.issparse(X) or encoder.n_features_in_ <= FEWEST_OTHERS:
+    if sp.issparse(X) or not FEWEST_OTHERS < encoder.n_features_in_ <= MOST_COLUMNS:
         return None
     best: tuple[float, str | None] = ALIKE, None
-    for j, values, n_seen in _discrete_columns(encoder, X)[:MOST_ASKED]:
+    sources = encoder.sources()
+    for n_seen, j in _discrete_columns(encoder, X)[:MOST_ASKED]:
+        values = _first_part(encoder, X, j)
         row_numbers = _rows_of_some_values(values, n_seen, seed)
         if len(row_numbers) < ROWS_A_VALUE * len(np.unique(values[row_numbers])):
             continue
@@ -59,7 +61,6 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
         if len(used) < FEWEST_VALUES or len(row_numbers) < ROWS_A_VALUE * len(used):
             continue
         shares = _shares_between(Z, level)
-        sources = encoder.sources()
         varies = np.isfinite(shares) & (sources != j)
         varies &= ~_follow_order(Z, values[row_numbers])
         others = np.unique(sources[varies])
@@ -80,71 +81,58 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
     X : array or data frame of shape (n, p)
     y : array of shape (n, K)
     """
-    if sp.issparse(X) or len(y) < FEWEST_IN_TIME:
+    is_wide = encoder.n_features_in_ > MOST_COLUMNS
+    if sp.issparse(X) or is_wide or len(y) < FEWEST_IN_TIME:
         return None
-    for column in encoder.columns_:
-        if isinstance(column, TimeColumn) and column.linear:
-            time = encoder.values_of(X, column.index)[:, 0]
-            dated_rows = np.flatnonzero(np.isfinite(time))
-            order = np.argsort(time[dated_rows], kind="stable")
-            if _follow_neighbours(y[dated_rows[order]]):
-                return encoder.statistic_.name(column.index)
-        if isinstance(column, NumberColumns):
-            first = slice(FEWEST_IN_TIME)
-            for j in _whole_columns(encoder, X, column, first, rising=True):
-                numbers = encoder.values_of(X, j)
-                if _are_whole(numbers, rising=True) and _follow_neighbours(y):
-                    return encoder.statistic_.name(j)
+    first = rows_of(X, slice(FEWEST_IN_TIME))
+    for j, kind in enumerate(encoder.statistic_.kinds):
+        if not PARTS[kind] or PARTS[kind][0] not in LINEAR:
+            continue
+        is_number = base_kind(kind) == "number"
+        if is_number and not _rises(_first_part(encoder, first, j)):
+            continue
+        time = _first_part(encoder, X, j)
+        if is_number and not _rises(time):
+            continue
+        dated_rows = np.flatnonzero(np.isfinite(time))
+        order = np.argsort(time[dated_rows], kind="stable")
+        if _follow_neighbours(y[dated_rows[order]]):
+            return encoder.statistic_.name(j)
     return None
 
 
-def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, NDArray, int]]:
-    """Columns of text, dates and whole numbers, with a number for the value of each
-    row, (n,), and how many values some 2,000 rows have; those of most values first.
+def _first_part(encoder: TableEncoder, X: Any, j: int) -> NDArray:
+    """A number for the value of each row in a column, (n,)."""
+    values = encoder.values_of(X, j)
+    return values[0] if isinstance(values, tuple) else values[:, 0]
+
+
+def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, int]]:
+    """Columns of text, times and whole numbers, after how many values some 2,000 rows
+    have; those of most values first.
     """
-    discrete_columns = []
-    first = drawn(np.arange(X.shape[0]), EXAMINED_ROWS)
-    for column in encoder.columns_:
-        if isinstance(column, TextColumn):
-            codes, _ = encoder.values_of(X, column.index)
-            discrete_columns.append((column.index, codes))
-        elif isinstance(column, TimeColumn):
-            parts = encoder.values_of(X, column.index)
-            discrete_columns.append((column.index, parts[:, 0]))
-        elif isinstance(column, NumberColumns):
-            for j in _whole_columns(encoder, X, column, first):
-                discrete_columns.append((j, encoder.values_of(X, j)[:, 0]))
-    counted = [
-        (j, values, len(np.unique(values[first]))) for j, values in discrete_columns
-    ]
-    counted = [column for column in reversed(counted) if column[2] >= FEWEST_VALUES]
-    return sorted(counted, key=lambda column: -column[2])
+    few = rows_of(X, drawn(np.arange(X.shape[0]), EXAMINED_ROWS))
+    columns = []
+    for j, kind in enumerate(encoder.statistic_.kinds):
+        values = _first_part(encoder, few, j)
+        n_seen = len(np.unique(values))
+        if n_seen >= FEWEST_VALUES and (
+            base_kind(kind) != "number" or _are_whole(values)
+        ):
+            columns.append((n_seen, j))
+    return sorted(columns, reverse=True)
 
 
-def _whole_columns(
-    encoder: TableEncoder,
-    X: Any,
-    column: NumberColumns,
-    first: Any,
-    rising: bool = False,
-) -> list[int]:
-    """Columns of numbers that are whole in some rows; none of very many columns."""
-    columns = column.index.tolist()
-    if len(columns) > MOST_NUMBERS:
-        return []
-    return [j for j in columns if _are_whole(encoder.values_of(X, j, first), rising)]
-
-
-def _are_whole(numbers: Floats, rising: bool = False) -> bool:
-    """Whether all numbers, (n, 1), are integers, each larger than the one before if
-    that is asked.
-    """
+def _are_whole(numbers: Floats) -> bool:
+    """Whether all numbers are integers, but for those that are missing."""
     finite_values = numbers[np.isfinite(numbers)]
-    return bool(
-        len(finite_values)
-        and (finite_values == np.rint(finite_values)).all()
-        and (not rising or (np.diff(numbers[:, 0]) > 0).all())
-    )
+    are_integers = finite_values == np.rint(finite_values)
+    return bool(len(finite_values) and are_integers.all())
+
+
+def _rises(numbers: Floats) -> bool:
+    """Whether numbers are integers, each larger than the one before."""
+    return _are_whole(numbers) and bool((np.diff(numbers) > 0).all())
 
 
 def _rows_of_some_values(values: NDArray, n_seen: int, seed: int) -> Indices:
@@ -162,21 +150,13 @@ def _rows_of_some_values(values: NDArray, n_seen: int, seed: int) -> Indices:
 
 def _shares_between(Z: Floats, level: Indices) -> Floats:
     """Share of the variance of each column that lies between levels, (p,): the
-    intraclass correlation, by the mean squares between and within (Fisher, 1925); NaN
+    intraclass correlation (Fisher, 1925); NaN
     for columns that do not vary.
     """
-    counts = np.bincount(level).astype(np.float64)
-    n, n_levels = len(level), len(counts)
-    order = np.argsort(level, kind="stable")
-    starts = np.cumsum(counts[:-1], dtype=np.intp)
-    sums = np.add.reduceat(Z[order], np.append(0, starts), axis=0)
-    means = sums / counts[:, np.newaxis]
-    within = np.square(Z - means[level]).sum(axis=0) / (n - n_levels)
-    between = counts @ np.square(means - Z.mean(axis=0)) / (n_levels - 1)
-    size = (n - np.square(counts).sum() / n) / (n_levels - 1)
-    total = between + (size - 1) * within
-    varies = np.ptp(Z, axis=0) > 0
-    return np.where(varies, (between - within) / np.where(varies, total, 1.0), np.nan)
+    weight = np.ones(len(Z))
+    _, _, between, within = variance_components(level, Z - Z.mean(axis=0), weight)
+    total = np.where(np.ptp(Z, axis=0) > 0, between + within, np.nan)
+    return between / total
 
 
 def _follow_order(Z: Floats, number: Indices) -> Mask:

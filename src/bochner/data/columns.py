@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from types import NoneType
@@ -18,6 +18,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, Mask
@@ -60,6 +61,7 @@ LINEAR = ("", "days", "seconds")
 TIME_UNITS = ("D", "s", "ms", "us", "ns")  # of NumPy that Arrow has
 SEVERAL = 3  # different values, most of which tell that a column is written otherwise
 NUMBERS = frozenset({bool, int, float, NoneType})  # types of values of polars
+SURROGATE = re.compile("[\ud800-\udfff]")
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
 
 
@@ -72,12 +74,9 @@ def label_text(label: Any) -> str:
     if type(label).__name__ == "Interval":
         begin, end = "(["[label.closed_left], ")]"[label.closed_right]
         return f"{begin}{label_text(label.left)}, {label_text(label.right)}{end}"
-    if isinstance(label, bool):
-        return str(label)
-    if isinstance(label, numbers.Integral):
-        return str(int(label))
     is_number = isinstance(label, numbers.Real | Decimal)
-    return str(int(float(label)) if is_number and float(label).is_integer() else label)
+    is_whole = is_number and not isinstance(label, bool) and label % 1 == 0
+    return str(int(label) if is_whole else label)
 
 
 def read_column(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
@@ -107,14 +106,7 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     ValueError
         For infinite or complex numbers, and where the kind is not the expected one.
     """
-    if isinstance(column, nw.Series) and (
-        column.dtype == nw.Object or str(_native_dtype(column)) == "object"
-    ):
-        column = column.to_numpy()
-    if isinstance(column, np.ndarray):
-        kind, values = _read_array(column, name, expected)
-    else:
-        kind, values = _read_series(column, name, expected)
+    kind, values = read_unchecked(column, name, expected)
     if isinstance(values, np.ndarray):
         refuse_infinite(values, [name])
     if expected is not None and WRITTEN in expected:
@@ -146,19 +138,14 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         midnight = np.where(missing(values), np.nan, 0.0)
         return expected, np.column_stack([values, midnight])
     if not missing(values).all():
-        zone, fitted = (each.partition(" ")[2] for each in (kind, expected))
         cure = ""
         if expected == "text":
             cure = "; read the column as text, as for the fit"
-        elif PARTS[kind] == PARTS[expected] and fitted:
+        elif PARTS[kind] == PARTS[expected]:
+            zone = expected.partition(" ")[2] or None
             cure = (
-                "; give the times their zone, as pandas does by "
-                f"X[column].dt.tz_localize({fitted!r})"
-            )
-        elif PARTS[kind] == PARTS[expected] and zone:
-            cure = (
-                "; take their zone from the times, as pandas does by "
-                "X[column].dt.tz_localize(None)"
+                "; give the times the zone of the fit, or none, as pandas does by "
+                f"X[column].dt.tz_localize({zone!r})"
             )
         raise ValueError(
             f"column {name!r} holds {kind} values where the fit saw {expected} "
@@ -167,6 +154,35 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     n = len(missing(values))
     parts = len(PARTS[expected])
     return expected, np.full((n, parts), np.nan) if parts else (np.full(n, -1), [])
+
+
+def read_unchecked(
+    column: Any, name: str, expected: str | None = None
+) -> tuple[str, Any]:
+    """Kind and values of a column as of `read_column`, whatever they are."""
+    column = without_frame(column)
+    if isinstance(column, np.ndarray):
+        return _read_array(column, name, expected)
+    return _read_series(column, name, expected)
+
+
+def without_frame(column: Any) -> Any:
+    """A column of Python objects as an array of these; others as they are."""
+    if isinstance(column, nw.Series) and (
+        column.dtype == nw.Object or str(_native_dtype(column)) == "object"
+    ):
+        return column.to_numpy()
+    return column
+
+
+def text_codes(values: Iterable[Any]) -> tuple[Indices, list[str]]:
+    """Codes and labels of values by their texts; -1 of those that are missing."""
+    places: dict[str, int] = {}
+    codes = [
+        -1 if is_missing(value) else places.setdefault(label_text(value), len(places))
+        for value in values
+    ]
+    return np.array(codes, np.intp), list(places)
 
 
 def as_written(codes: NDArray, labels: list[str], kind: str) -> NDArray:
@@ -189,13 +205,11 @@ def library_of(X: Any) -> str | None:
     return library if is_frame and library in ("pandas", "polars") else None
 
 
-def stored_columns(X: Any) -> tuple[list[str] | None, Any] | None:
-    """Names and columns of a few rows as they are stored: of an array of numbers none
-    and that array, of a frame of pandas its arrays, of polars values of Python; None of
-    all else.
+def few_values(X: Any) -> tuple[list[str] | None, NDArray] | None:
+    """Names and values of a few rows, numbers or objects of Python, of shape (n, p): of
+    an array of numbers, or of a frame of pandas or polars; None of all else.
 
-    To make a series of each column takes longer than a prediction for a row. No version
-    of pandas promises this method.
+    To make a series of each column takes longer than a prediction for a row.
     """
     library = library_of(X)
     is_array = type(X) is np.ndarray and X.ndim == 2
@@ -203,53 +217,35 @@ def stored_columns(X: Any) -> tuple[list[str] | None, Any] | None:
     if not (library or is_array) or not 0 < len(X) <= FEW_ROWS:
         return None
     if is_array:
-        return None, X.T
-    if library == "polars":
-        return X.columns, list(zip(*X.rows(), strict=True))
-    arrays = getattr(X, "_iter_column_arrays", None)
-    return None if arrays is None else (X.columns.tolist(), list(arrays()))
+        return None, X
+    # Numbers that are categories would look like others
+    if library == "pandas" and any(
+        hasattr(dtype, "pyarrow_dtype")
+        or (hasattr(dtype, "categories") and dtype.categories.dtype.kind != "O")
+        for dtype in X.dtypes
+    ):
+        return None
+    is_polars = library == "polars"
+    values = np.array(X.rows(), dtype=object) if is_polars else X.to_numpy()
+    return list(X.columns), values
 
 
-def stored_numbers(columns: Any, index: NDArray) -> NDArray | None:
-    """Numbers of some of the stored columns, NaN where they are missing, shape (n, k);
-    None where there is anything else.
+def few_numbers(values: NDArray) -> NDArray | None:
+    """Some of few values as numbers, NaN where they are missing; None where there is
+    anything else.
     """
-    if isinstance(columns, np.ndarray):
-        return columns[index].T
-    chosen_columns = [columns[j] for j in index.tolist()]
-    are_numbers = all(
-        NUMBERS.issuperset(map(type, column))
-        if isinstance(column, tuple)
-        else isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
-        for column in chosen_columns
-    )
-    return np.array(chosen_columns, np.float64).T if are_numbers else None
+    if values.dtype != object:
+        return values if values.dtype.kind in "biuf" else None
+    are_numbers = NUMBERS.issuperset(map(type, values.flat))
+    return values.astype(np.float64) if are_numbers else None
 
 
-def stored_texts(column: Any) -> tuple[Indices, list[str]] | None:
-    """Codes and labels of a stored column of strings or categories; None where some
-    value is neither text that UTF-8 encodes nor missing.
+def few_texts(values: NDArray) -> tuple[Indices, list[str]] | None:
+    """Codes and labels of a column of few values; None where some value is neither text
+    nor missing.
     """
-    if type(column).__name__ == "Categorical":
-        numbers = column.codes.tolist()
-        said = {k: column.categories[k] for k in set(numbers) - {-1}}
-        values = list(map(said.get, numbers))
-    else:
-        values = column
-        if not isinstance(column, tuple):
-            is_text = str(column.dtype) in ("str", "object")
-            values = column.tolist() if is_text else [0]
-        if not all(
-            _is_utf8(value) if isinstance(value, str) else is_missing(value)
-            for value in values
-        ):
-            return None
-    places: dict[Any, int] = {}
-    codes = [
-        -1 if is_missing(value) else places.setdefault(value, len(places))
-        for value in values
-    ]
-    return np.array(codes), [*map(label_text, places)]
+    are_texts = all(isinstance(one, str) or is_missing(one) for one in values)
+    return text_codes(values) if are_texts else None
 
 
 def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:
@@ -266,31 +262,34 @@ def missing(values: Any) -> NDArray:
 
 
 def are_finite(values: NDArray) -> bool:
-    """Whether all numbers are finite: the sum of the squares tells it in a third of
-    the time, unless some are huge.
+    """Whether all numbers are finite: the sum of the squares tells it in less time,
+    unless some are huge. True of all that are no floating-point numbers.
     """
-    return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())
+    if values.dtype.kind != "f":
+        return True
+    # Without a copy, in whatever order they are, and without threads of BLAS
+    stored = values.ravel(order="K")
+    squares = np.einsum("i,i", stored, stored)
+    return math.isfinite(squares) or bool(np.isfinite(stored).all())
 
 
-def sum_is_finite(values: NDArray) -> bool:
-    """Whether the sum of an array is finite, as it is of numbers that are; it takes no
-    memory, in whatever order the numbers are stored.
+def first_entry(X: Any, is_bad: Callable[[NDArray], NDArray]) -> list[list[int]]:
+    """Row and column of the first entry of an array or sparse matrix that is bad, as a
+    list of one pair, or of none.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.dtype.kind != "f" or bool(
-            np.isfinite(values.sum(dtype=np.float64))
-        )
+    if not sp.issparse(X):
+        return np.argwhere(is_bad(X))[:1].tolist()
+    entry = np.flatnonzero(is_bad(X.data))[:1]
+    return [*np.stack([index[entry] for index in X.tocoo().coords], axis=1).tolist()]
 
 
-def refuse_infinite(
-    values: NDArray, names: Sequence[str] | None, start: int = 0
-) -> None:
-    """Raise ValueError at the first infinite entry of a matrix whose first row is
-    row `start`.
+def refuse_infinite(X: Any, names: Sequence[str] | None, start: int = 0) -> None:
+    """Raise ValueError at the first infinite entry of an array or sparse matrix whose
+    first row is row `start`.
     """
-    if sum_is_finite(values):
+    if are_finite(X.data if sp.issparse(X) else X):
         return
-    for row, j in np.argwhere(np.isinf(values))[:1].tolist():
+    for row, j in first_entry(X, np.isinf):
         raise infinity(column_name(names, j), start + row)
 
 
@@ -314,23 +313,19 @@ def column_names(names: Iterable[object] | None, n_columns: int) -> list[str]:
     return [str(name) for name in names]
 
 
-def column_number(column: int | str, names: Sequence[str]) -> int:
+def column_number(column: Any, names: Sequence[str]) -> int:
     """Number of a column that is given by number or name."""
-    number = column
     if isinstance(column, str) and column in names:
-        number = list(names).index(column)
+        return list(names).index(column)
     # True is no column 1.
-    if (
-        isinstance(number, bool | str)
-        or not isinstance(number, int | np.integer)
-        or not -len(names) <= number < len(names)
-    ):
-        listed_names = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        raise ValueError(
-            f"There is no column {column!r}: give its number, from 0 to "
-            f"{len(names) - 1}, or one of {listed_names}."
-        )
-    return int(number) % len(names)
+    is_number = isinstance(column, numbers.Integral) and not isinstance(column, bool)
+    if is_number and -len(names) <= column < len(names):
+        return int(column) % len(names)
+    listed_names = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    raise ValueError(
+        f"There is no column {column!r}: give its number, from 0 to "
+        f"{len(names) - 1}, or one of {listed_names}."
+    )
 
 
 def columns_of(columns: Any, names: Sequence[str]) -> set[int]:
@@ -355,23 +350,16 @@ def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[st
     """Read a column whose type its frame declares."""
     import pyarrow as pa
 
-    native = series.to_native()
-    dtype = _native_dtype(series)
-    is_number = series.dtype.is_numeric() or series.dtype == nw.Boolean
-    if is_number and expected != "mixed":
-        with suppress(pa.ArrowInvalid):  # of integers that double precision rounds
-            return "number", series.cast(nw.Float64).to_numpy()[:, None]
-    if str(dtype) == "category":
-        labels = [label_text(label) for label in native.cat.categories]
-        return "text", (native.cat.codes.to_numpy(), labels)
-    if series.dtype == nw.Unknown and (
-        isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")
-    ):
-        return _read_array(native.to_numpy(), name, None)
+    if str(_native_dtype(series)) == "category":
+        categories = series.to_native().cat
+        labels = [label_text(label) for label in categories.categories]
+        return "text", (categories.codes.to_numpy(), labels)
+    if series.dtype in (nw.Int128, nw.UInt128):
+        series = series.cast(nw.Float64)
     try:
         array = series.to_arrow()
-    except (pa.ArrowException, TypeError):
-        raise _unusable(name, dtype) from None
+    except (pa.ArrowException, TypeError):  # of types that Arrow does not have
+        return _read_array(series.to_numpy(), name, expected)
     return _read_arrow(array, name, expected)
 
 
@@ -412,11 +400,9 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
         labels, codes = levels(array)
         gaps = np.array([*map(is_missing, labels), False])
         return "text", (np.where(gaps[codes], -1, codes), [*map(label_text, labels)])
-    if is_a.is_date(kind):
-        return "date", _turns(86400.0 * floats(array, pa.date32(), pa.int32()), "date")
-    if is_a.is_timestamp(kind):
-        label = "datetime"
-        if kind.tz is not None:
+    if is_a.is_date(kind) or is_a.is_timestamp(kind):
+        label = "date" if is_a.is_date(kind) else "datetime"
+        if is_a.is_timestamp(kind) and kind.tz is not None:
             # Moments as clocks show them in the expected zone, or else in their own
             zone = (expected or "").partition(" ")[2] or kind.tz
             label = f"datetime {zone}"
@@ -428,7 +414,7 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
                     "known, such as UTC"
                 ) from None
         seconds = floats(array, pa.timestamp("us"), pa.int64()) / 1e6
-        return label, _turns(seconds, "datetime")
+        return label, _turns(seconds, label)
     if is_a.is_duration(kind):
         return "duration", floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
     if is_a.is_time(kind):
@@ -510,26 +496,23 @@ def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[st
     """Read Python objects: numbers as numbers unless `as_text`, numbers and strings
     as text.
     """
-    is_present = np.array([not is_missing(value) for value in values])
-    present = values[is_present]
+    present = [value for value in values if not is_missing(value)]
+    texts = [value for value in present if isinstance(value, str)]
     for value in present:
         if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
             raise ValueError(f"Complex data not supported: column {name!r}")
+        if isinstance(value, date) and texts:
+            raise TypeError(
+                f"column {name!r} mixes dates with text such as {texts[0]!r}: make the "
+                "text None, which is a missing value, or turn all of the column into "
+                "text"
+            )
         if not isinstance(value, (str, numbers.Real, Decimal, np.bool_)):
-            texts = [one for one in present if isinstance(one, str)]
-            if isinstance(value, date) and texts:
-                raise _mixed_dates(name, texts[0])
             raise _unusable(name, type(value).__name__)
-    if not (as_text or any(isinstance(value, str) for value in present)):
-        out = np.full((len(values), 1), np.nan)
-        out[is_present, 0] = [float(value) for value in present]
-        return "number", out
-    places: dict[str, int] = {}
-    codes = np.full(len(values), -1)
-    codes[is_present] = [
-        places.setdefault(label_text(value), len(places)) for value in present
-    ]
-    return "mixed", (codes, list(places))
+    if as_text or texts:
+        return "mixed", text_codes(values)
+    floats_or_nan = [np.nan if is_missing(value) else float(value) for value in values]
+    return "number", np.array(floats_or_nan)[:, np.newaxis]
 
 
 def lone_surrogate(values: NDArray, name: str) -> ValueError:
@@ -539,7 +522,7 @@ def lone_surrogate(values: NDArray, name: str) -> ValueError:
     row = next(
         row
         for row, value in enumerate(values)
-        if isinstance(value, str) and not _is_utf8(value)
+        if isinstance(value, str) and SURROGATE.search(value)
     )
     cure = "replace it, for example by text.encode('utf-8', 'replace').decode()"
     return ValueError(
@@ -548,26 +531,11 @@ def lone_surrogate(values: NDArray, name: str) -> ValueError:
     )
 
 
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def is_missing(value: Any) -> bool:
     """None, NaN, and pandas' NA and NaT."""
     if isinstance(value, (float, np.floating, Decimal)):
         return bool(value != value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
-def _mixed_dates(name: str, text: str) -> TypeError:
-    return TypeError(
-        f"column {name!r} mixes dates with text such as {text!r}: make the text None, "
-        "which is a missing value, or turn all of the column into text"
-    )
 
 
 def _unusable(name: str, kind: Any) -> TypeError:
@@ -584,18 +552,16 @@ DATES = (
 
 
 def unmasked(values: Any) -> Any:
-    """A masked array of NumPy as one whose masked values are missing: NaN, NaT or
-    None; others as they are.
+    """A masked array of NumPy as one whose masked values are missing: NaN or NaT, or
+    None among objects; others as they are.
     """
     if not isinstance(values, np.ma.MaskedArray):
         return values
     data = np.array(values.data)
     if np.ma.is_masked(values):
-        kind = data.dtype.kind
-        gap = "NaT" if kind in "mM" else np.nan if kind in "biuf" else None
-        if kind not in "mMf":
-            data = data.astype(np.float64 if kind in "biu" else object)
-        data[values.mask] = gap
+        if data.dtype.kind not in "fmM":
+            data = data.astype(object)
+        data[values.mask] = None  # NaN and NaT of numbers and times
     return data
 
 
@@ -616,9 +582,7 @@ def values_of(column: Any) -> Any:
     """
     import pyarrow as pa
 
-    if isinstance(column, np.ma.MaskedArray):
-        whole = column.dtype.kind in "biu" and np.ma.is_masked(column)
-        return unmasked(column.astype(object) if whole else column)
+    column = unmasked(column)
     if isinstance(column, np.ndarray | list):
         return _booleans(column)
     series: Any = column

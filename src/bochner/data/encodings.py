@@ -5,45 +5,24 @@ has, and the names of its outputs.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats
-from bochner.data.columns import (
-    LINEAR,
-    PARTS,
-    base_kind,
-    column_name,
-    missing,
-    refuse_infinite,
-)
+from bochner.arrays import Floats, Mask
+from bochner.data.columns import LINEAR, PARTS, are_finite, base_kind, missing
 from bochner.data.hashes import text_digests
 from bochner.data.level_means import LevelMeans, level_keys, typical_level
-from bochner.data.table_input import are_finite
-from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
-
-
-class Rows(NamedTuple):
-    """What is known of rows to encode.
-
-    Attributes
-    ----------
-    names : sequence of str or None
-        Of the columns, for messages.
-    first : int
-        Number of the first row.
-    fold : int array of shape (n,), or int
-        Folds, by which rows have mean targets.
-    """
-
-    names: Sequence[str] | None = None
-    first: int = 0
-    fold: Any = 0
+from bochner.data.table_statistic import (
+    BLOCK_ENTRIES,
+    TableStatistic,
+    is_constant,
+    part_offsets,
+)
 
 
 class Encoding:
@@ -52,15 +31,21 @@ class Encoding:
     index: Any
     start: int
     suffixes: list[str]
-    gaps: bool
+    gaps: Any
+    expected: str | None = None
 
-    def single(self) -> Iterator[tuple[int, Any]]:
-        """Yield each column of the input and its encoding."""
-        yield self.index, self
+    @property
+    def width(self) -> Any:
+        """Number of output columns of each column of the input."""
+        return len(self.suffixes)
 
-    def has_as_seen(self, values: Any) -> bool:
-        """Whether values of the column are missing only if some were in the fit."""
-        return self.gaps or not missing(values).any()
+    def placed(self, start: Any) -> Any:
+        """The encoding with these first output columns."""
+        return replace(self, start=int(start))  # type: ignore[type-var]
+
+    def new_gaps(self, values: Any) -> list[int]:
+        """Columns of the input that miss values now and had all of them in the fit."""
+        return [] if self.gaps or not missing(values).any() else [self.index]
 
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, their input columns, what their names end in, and the
@@ -68,6 +53,17 @@ class Encoding:
         """
         for output_column, suffix in enumerate(self.suffixes, self.start):
             yield output_column, self.index, f"_{suffix}", output_column
+
+
+def laid_out(columns: list[Any], n_columns: int) -> tuple[list[Any], int]:
+    """The encodings with their outputs in the order of the columns of the input, and
+    the number of outputs.
+    """
+    width = np.zeros(n_columns, np.intp)
+    for column in columns:
+        width[column.index] = column.width
+    start = np.cumsum(width) - width
+    return [column.placed(start[column.index]) for column in columns], int(width.sum())
 
 
 @dataclass
@@ -80,75 +76,82 @@ class NumberColumns(Encoding):
     index : int array of shape (k,)
         Input columns.
     shift, scale, fill : float64 arrays of shape (k,)
-    at, gap_at : int arrays of shape (k,)
-        Output columns of the values and of the 0/1 indicators of missing ones; -1 for
-        none.
-    limits : array of shape (2, k) or None
+    gaps : bool array of shape (k,)
+        Whether a 0/1 indicator of missing values follows the value.
+    low, high : float64 arrays of shape (k,)
         Least and greatest values beside outliers, which count as these; infinite where
         there are none.
+    at : int array of shape (k,)
+        Output columns of the values.
     """
 
     index: NDArray
     shift: NDArray
     scale: NDArray
     fill: NDArray
+    gaps: NDArray
+    low: NDArray
+    high: NDArray
     at: NDArray
-    gap_at: NDArray
-    limits: NDArray | None = None
 
-    def single(self) -> Iterator[tuple[int, NumberColumns]]:
-        """Yield each column of the input and its encoding."""
-        for i, j in enumerate(self.index.tolist()):
-            arrays = {
-                name: array[..., i : i + 1]
-                for name, array in vars(self).items()
-                if array is not None
-            }
-            yield j, replace(self, **arrays)
+    @property
+    def width(self) -> NDArray:
+        """Number of output columns of each column of the input."""
+        return 1 + self.gaps
 
-    def write(self, values: Floats, out: NDArray, rows: Rows) -> None:
-        """Encode `values` of shape (n, k) into the zeroed `out`."""
-        first, last = self.at[[0, -1]]
-        follow = last - first == len(self.at) - 1
-        z = out[:, first : last + 1] if follow else np.empty(values.shape, out.dtype)
-        clipped = values
-        if self.limits is not None:
-            clipped = np.clip(values, *self.limits)
-            clipped = np.where(np.isfinite(values), clipped, values)
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = np.subtract(clipped, self.shift, dtype=np.float64)
-            np.divide(centred, self.scale, out=z, casting="same_kind")
-            all_finite = are_finite(z)
-        if not all_finite:
-            names = [column_name(rows.names, j) for j in self.index]
-            refuse_infinite(values, names, rows.first)
-            gap = np.isnan(values)
-            np.copyto(z, self.fill, where=gap, casting="same_kind")
-            for row, i in np.argwhere(~np.isfinite(z))[:1].tolist():
-                raise ValueError(
-                    f"column {names[i]!r}, row {rows.first + row}: value too large for "
-                    f"{z.dtype} after scaling"
-                )
-            has = self.gap_at >= 0
-            out[:, self.gap_at[has]] = gap[:, has]
-        if not follow:
-            out[:, self.at] = z
+    def placed(self, start: NDArray) -> NumberColumns:
+        """The encoding with these first output columns."""
+        return replace(self, at=start)
 
-    def has_as_seen(self, values: Floats) -> bool:
-        """Whether `values` of shape (n, k) miss in columns alone where some did in
-        the fit, and are not infinite.
+    def take(self, chosen: Mask) -> NumberColumns:
+        """The encoding of some of the columns."""
+        return NumberColumns(*(array[chosen] for array in vars(self).values()))
+
+    @property
+    def has_outliers(self) -> Mask:
+        """Which columns have outliers, shape (k,)."""
+        return np.isfinite(self.low)
+
+    def write(self, values: Floats, out: NDArray, fold: Any = 0) -> None:
+        """Encode `values` of shape (n, k) into the zeroed `out`, a block of rows after
+        the other.
         """
-        return are_finite(values) or not (
-            np.isinf(values).any() or np.isnan(values[:, self.gap_at < 0]).any()
-        )
+        step = max(1, BLOCK_ENTRIES // len(self.index))
+        has_outliers = self.has_outliers.any()
+        first, last = self.at[[0, -1]].tolist()
+        follow = last - first == len(self.at) - 1
+        for start in range(0, len(values), step):
+            block = values[start : start + step]
+            rows = out[start : start + step]
+            z = rows[:, first : last + 1] if follow else rows[:, self.at]
+            clipped = block
+            if has_outliers:
+                clipped = np.clip(block, self.low, self.high)
+                clipped = np.where(np.isfinite(block), clipped, block)
+            with np.errstate(over="ignore", invalid="ignore"):
+                centred = np.subtract(clipped, self.shift, dtype=np.float64)
+                np.divide(centred, self.scale, out=z, casting="same_kind")
+            if not are_finite(z):
+                gap = np.isnan(block)
+                np.copyto(z, self.fill, where=gap, casting="same_kind")
+                rows[:, self.at[self.gaps] + 1] = gap[:, self.gaps]
+            if not follow:
+                rows[:, self.at] = z
+
+    def new_gaps(self, values: Floats) -> list[int]:
+        """Columns of the input that miss values now and had all of them in the fit."""
+        if are_finite(values):
+            return []
+        miss = np.isnan(values).any(axis=0) & ~self.gaps
+        return self.index[miss].tolist()
 
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, as of `Encoding`."""
-        columns = np.stack([self.index, self.at, self.gap_at], axis=1).tolist()
-        for j, output_column, gap_at in columns:
+        columns = zip(self.index.tolist(), self.at.tolist(), self.gaps, strict=True)
+        for j, output_column, has_gaps in columns:
             yield output_column, j, "", output_column
-            if gap_at >= 0:
-                yield gap_at, j, "_missing", gap_at
+            if has_gaps:
+                yield output_column + 1, j, "_missing", output_column + 1
 
 
 @dataclass
@@ -161,31 +164,31 @@ class TimeColumn(Encoding):
     index : int
         Input column.
     kind : str
-    start : int
-        First output column.
     shift, scale, fill : float
         Of the number, if the kind has one.
     cycles : list of int
         The parts that become a cosine and a sine: those that varied in the fit.
     gaps : bool
         Whether an indicator of missing values closes the columns.
+    start : int
+        First output column.
     """
 
     index: int
     kind: str
-    start: int
     shift: float
     scale: float
     fill: float
     cycles: list[int]
     gaps: bool
+    start: int = 0
 
     @property
     def linear(self) -> list[str]:
         """The part that is a number, if the kind has one."""
         return [part for part in PARTS[self.kind] if part in LINEAR]
 
-    def write(self, parts: Floats, out: NDArray, rows: Rows) -> None:
+    def write(self, parts: Floats, out: NDArray, fold: Any = 0) -> None:
         """Encode `parts` of shape (n, parts) into the zeroed `out`."""
         gap = missing(parts)
         columns: list[Any] = [
@@ -240,33 +243,30 @@ class TextColumn(Encoding):
     ----------
     index : int
         Input column.
-    start : int
-        First output column.
     categories : list of str
-        Sorted.
+        Sorted; empty where the levels are left out.
     other, gaps : bool
         Whether a column for all other categories with their codes, and one for missing
         values, follow.
+    start : int
+        First output column.
     seen : uint64 array of shape (L,) or None
         Hashes of all levels of the fit, where they are more than `categories` and
         known.
     stand_in : int
         Number of the category as which levels count that are not among `seen`.
     means : LevelMeans or None
-        Mean targets of the categories, which are numbers beside the columns above.
-    means_at : int
-        First output column of the mean targets.
+        Mean targets of the categories, which are numbers behind the columns above.
     """
 
     index: int
-    start: int
     categories: list[str]
     other: bool
     gaps: bool
+    start: int = 0
     seen: NDArray[np.uint64] | None = None
     stand_in: int = 0
     means: LevelMeans | None = None
-    means_at: int = 0
 
     @property
     def code(self) -> slice:
@@ -275,13 +275,18 @@ class TextColumn(Encoding):
         return slice(first, first + CODE_WIDTH * self.other)
 
     @property
-    def mean_columns(self) -> slice:
-        """Output columns of mean targets."""
-        n_means = 0 if self.means is None else self.means.n_outputs
-        return slice(self.means_at, self.means_at + n_means)
+    def n_means(self) -> int:
+        """Number of mean targets."""
+        return 0 if self.means is None else self.means.n_outputs
 
     @property
-    def expected(self) -> str:
+    def mean_columns(self) -> slice:
+        """Output columns of mean targets."""
+        first = self.code.stop + self.gaps
+        return slice(first, first + self.n_means)
+
+    @property
+    def expected(self) -> str:  # type: ignore[override]
         """The kind as which rows are read, a key of `PARTS`: numbers are text where
         categories are plain numbers.
 
@@ -389,24 +394,27 @@ class TextColumn(Encoding):
             f"such as {label[:SHOWN]!r}; the fit saw {near[:SHOWN]!r}"
         )
 
-    def write(self, values: Any, out: NDArray, rows: Rows) -> None:
-        """Encode codes of labels, -1 being missing, into the zeroed `out`."""
+    def write(self, values: Any, out: NDArray, fold: Any = 0) -> None:
+        """Encode codes of labels, -1 being missing, of rows in folds, into the zeroed
+        `out`.
+        """
         codes, labels = values
         column = self.places(labels)[codes]
         has = np.flatnonzero(column >= 0)
         out[has, column[has]] = 1.0
         if self.other:
             has = np.flatnonzero(column == self.code.start - 1)
-            out[has, self.code] = CODE_STEP * _hash_bits(codes[has], labels)
+            out[has, self.code] = CODE_STEP * _hash_bits(labels)[codes[has]]
         if self.means is not None:
-            out[:, self.mean_columns] = self.means.of(codes, labels, rows.fold)
+            out[:, self.mean_columns] = self.means.of(codes, labels, fold)
 
     @property
     def suffixes(self) -> list[str]:  # type: ignore[override]
-        """What the names of the output columns but the mean targets end in."""
+        """What the names of the output columns end in."""
         codes = [f"code{i}" for i in range(CODE_WIDTH * self.other)]
         other, gap = ["other"] * self.other, ["missing"] * self.gaps
-        return self.categories + other + codes + gap
+        means = [f"mean{i}" for i in range(self.n_means)]
+        return self.categories + other + codes + gap + means
 
     def outputs(self) -> Iterator[tuple[int, int, str, int]]:
         """Yield output columns, of which those of the codes belong together."""
@@ -415,20 +423,14 @@ class TextColumn(Encoding):
             if code.start <= output_column < code.stop:
                 tied = code.start
             yield output_column, j, suffix, tied
-        means = self.mean_columns
-        for i, output_column in enumerate(range(means.start, means.stop)):
-            yield output_column, self.index, f"_mean{i}", output_column
 
 
-def _hash_bits(codes: NDArray, labels: list[str]) -> NDArray:
-    """Bits of the hashes of `labels[codes]`, uint8 of shape (n, CODE_WIDTH), the
-    same in every process.
+def _hash_bits(labels: list[str]) -> NDArray:
+    """Bits of the hashes of labels, uint8 of shape (L, CODE_WIDTH), the same in every
+    process.
     """
-    # A categorical column lists labels that these rows lack
-    used, row = np.unique(codes, return_inverse=True)
-    digests = text_digests([labels[i] for i in used.tolist()], CODE_BYTES)
-    digits = np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES)
-    return np.unpackbits(digits, axis=1)[row]
+    digits = np.frombuffer(text_digests(labels, CODE_BYTES), np.uint8)
+    return np.unpackbits(digits.reshape(-1, CODE_BYTES), axis=1)
 
 
 @dataclass
@@ -443,29 +445,27 @@ class CodeColumn(Encoding):
     ----------
     index : int
         Input column.
-    start : int
-        First output column.
     codes : float64 array of shape (L,)
         Ascending.
     gaps : bool
         Whether a column for missing values follows.
+    start : int
+        First output column.
     """
 
     index: int
-    start: int
     codes: NDArray
     gaps: bool
+    start: int = 0
 
-    def write(self, values: Floats, out: NDArray, rows: Rows) -> None:
+    def write(self, values: Floats, out: NDArray, fold: Any = 0) -> None:
         """Encode `values` of shape (n, 1) into the zeroed `out`."""
-        numbers = values[:, 0]
-        has = np.flatnonzero(~np.isnan(numbers))
-        numbers = numbers[has]
-        upper = np.clip(np.searchsorted(self.codes, numbers), 1, len(self.codes) - 1)
-        low, high = self.codes[upper - 1], self.codes[upper]
-        share = np.clip((numbers - low) / (high - low), 0.0, 1.0)
-        out[has, self.start + upper - 1] = 1.0 - share
-        out[has, self.start + upper] = share
+        has = np.flatnonzero(~missing(values))
+        n_codes = len(self.codes)
+        place = np.interp(values[has, 0], self.codes, np.arange(n_codes))
+        low = np.minimum(place.astype(np.intp), n_codes - 2)
+        out[has, self.start + low] = low + 1 - place
+        out[has, self.start + low + 1] = place - low
         if self.gaps:
             out[:, self.start + len(self.codes)] = missing(values)
 
@@ -480,20 +480,9 @@ IGNORED = float(np.finfo(np.float64).max)
 
 
 def encodings(
-    statistic: TableStatistic,
-    with_std: bool,
-    max_categories: int,
-    codes: Mapping[str, NDArray],
-    left_out: Collection[str],
-    bounds: Mapping[str, tuple[float, ...]],
-) -> tuple[list[Any], int]:
-    """Encodings of all columns that have values, and the number of output columns.
-
-    Of some columns the codes, or what `bounds_of` returns, are known; of those left
-    out, by number, only missing values are encoded.
-    """
-    gaps = statistic.missing > 0
-    seen = statistic.missing < statistic.rows
+    statistic: TableStatistic, with_std: bool, max_categories: int
+) -> list[Any]:
+    """Encodings of all columns that have values."""
     kinds = statistic.kinds
     offsets = part_offsets(kinds)
     shift, scale, fill = _affine(statistic, with_std)
@@ -503,59 +492,39 @@ def encodings(
             f"column {name!r} holds values too large to standardise: divide it by a "
             "constant"
         )
-    number = seen & np.array([base_kind(kind) == "number" for kind in kinds])
-    number[[int(j) for j in codes]] = False
-    width = np.where(number, 1 + gaps, 0)
+    gaps = statistic.missing > 0
+    numbers = []
     others: list[Any] = []
-    for j in np.flatnonzero(seen & ~number).tolist():
-        key, gap = str(j), bool(gaps[j])
-        column: Any
-        if key in codes:
-            column = CodeColumn(j, 0, codes[key], gap)
-        elif key in left_out:
-            column = TextColumn(j, 0, [], False, gap)
-        elif key in statistic.categories:
+    for j in np.flatnonzero(statistic.missing < statistic.rows).tolist():
+        kind = kinds[j]
+        first, end = offsets[j : j + 2].tolist()
+        if base_kind(kind) == "number":
+            numbers.append(j)
+        elif first == end:
+            counts = statistic.categories[str(j)]
             # The heaviest categories, and codes of all others
-            counts = statistic.categories[key]
             ranked = sorted(counts, key=lambda name: (-counts[name], name))
-            other = len(ranked) > max_categories or key in (statistic.undercounts or {})
+            are_more = len(ranked) > max_categories
+            other = are_more or str(j) in statistic.undercounts
             categories = sorted(ranked[:max_categories])
-            column = TextColumn(j, 0, categories, other, gap)
+            others.append(TextColumn(j, categories, other, bool(gaps[j])))
         else:
-            o, end = offsets[j : j + 2].tolist()
-            varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9
+            ends = statistic.summary.take(slice(first, end))
+            varies = ends.high - ends.low > 1e-9
             cycles = [
                 i
-                for i, part in enumerate(PARTS[kinds[j]])
+                for i, part in enumerate(PARTS[kind])
                 if part not in LINEAR and varies[i]
             ]
-            affine = float(shift[o]), float(scale[o]), float(fill[o])
-            column = TimeColumn(j, kinds[j], 0, *affine, cycles, gap)
-        others.append(column)
-        width[j] = len(column.suffixes)
-    start = np.cumsum(width) - width
-    others = [replace(column, start=int(start[column.index])) for column in others]
-    index = np.flatnonzero(number)
-    if not len(index):
-        return others, int(width.sum())
-    # Units and limits of columns with outliers do not go by these
-    limits = np.tile([[-np.inf], [np.inf]], len(index))
-    for i, j in enumerate(index.tolist()):
-        if str(j) in bounds:
-            o = offsets[j]
-            limits[0, i], limits[1, i], shift[o], scale[o] = bounds[str(j)]
-            fill[o] = 0.0
+            affine = float(shift[first]), float(scale[first]), float(fill[first])
+            others.append(TimeColumn(j, kind, *affine, cycles, bool(gaps[j])))
+    if not numbers:
+        return others
+    index = np.array(numbers)
     part = offsets[index]
-    numbers = NumberColumns(
-        index,
-        shift[part],
-        scale[part],
-        fill[part],
-        start[index],
-        np.where(gaps, start + 1, -1)[index],
-        limits if bounds else None,
-    )
-    return [numbers, *others], int(width.sum())
+    high = np.full(len(index), np.inf)
+    affines = shift[part], scale[part], fill[part]
+    return [NumberColumns(index, *affines, gaps[index], -high, high, index), *others]
 
 
 def _affine(

@@ -4,8 +4,7 @@ whatever order they come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -14,7 +13,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices
-from bochner.data.columns import floats, is_missing, levels, table_columns
+from bochner.data.columns import (
+    column_name,
+    label_text,
+    levels,
+    read_unchecked,
+    table_columns,
+    text_codes,
+    without_frame,
+)
 from bochner.data.outliers import RANGED_ROWS, drawn
 from bochner.engines.local import for_rows
 
@@ -42,8 +49,12 @@ def row_hashes(X: Any) -> NDArray:
             @ multipliers
         )
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf":
-        columns = table_columns(X)[0]
-        return mixed(np.stack([*map(_column_bits, columns)], axis=1) @ multipliers)
+        columns, names = table_columns(X)
+        bits = [
+            _column_bits(column, column_name(names, j))
+            for j, column in enumerate(columns)
+        ]
+        return mixed(np.stack(bits, axis=1) @ multipliers)
     sums = np.empty(len(X), np.uint64)
     tile = max(TILE_ENTRIES // max(X.shape[1], 1), 1)
 
@@ -81,13 +92,13 @@ def near_copies(X: Any) -> Indices | None:
     """
     if sp.issparse(X) or X.shape[0] < 2:
         return None
-    columns = map(_as_numbers, table_columns(X)[0])
     row_numbers = drawn(np.arange(X.shape[0]), RANGED_ROWS)
     sums = np.zeros(X.shape[0], np.uint64)
-    for column, multiplier in zip(columns, _odd_numbers(X.shape[1]), strict=True):
-        is_hashed = column.dtype == np.uint64
-        bits = column if is_hashed else _bits(_rounded(column, row_numbers))
-        sums += bits * multiplier
+    multipliers = _odd_numbers(X.shape[1])
+    for (kind, values), multiplier in zip(_read_columns(X), multipliers, strict=True):
+        if kind == "number":
+            values = _rounded(values[:, 0], row_numbers)[:, np.newaxis]
+        sums += _value_bits(values) * multiplier
     _, first, group = np.unique(sums, return_index=True, return_inverse=True)
     return None if len(first) == len(sums) else first[group]
 
@@ -98,50 +109,24 @@ def holds_quantities(X: Any) -> bool:
 
     Numbers with few values, as of counts and codes, are levels.
     """
-    import narwhals as nw
-
     many = MANY_VALUES * len(X)
-    columns = table_columns(X)[0]
-    if not isinstance(X, np.ndarray):
-        return any(
-            column.n_unique() > many
-            for column in columns
-            if column.dtype.is_numeric()
-            or column.dtype.is_temporal()
-            or (column.dtype == nw.Object and _as_numbers(column).dtype != np.uint64)
-        )
-    if X.dtype.kind not in "biufmM":
-        read = map(_as_numbers, columns)
-        columns = [column for column in read if column.dtype != np.uint64]
-    return any(len(np.unique(column)) > many for column in columns)
+    return any(
+        isinstance(values, np.ndarray) and len(np.unique(values[:, 0])) > many
+        for _, values in _read_columns(X)
+    )
 
 
-def _as_numbers(column: Any) -> NDArray:
-    """Numbers of a column as they are, and objects where all are such or missing; else
-    the bits of what they are.
-    """
-    import narwhals as nw
-
-    objects = column
-    if not isinstance(column, np.ndarray):
-        if column.dtype.is_numeric():
-            return _as_floats(column)
-        objects = column.to_numpy() if column.dtype == nw.Object else None
-    elif column.dtype.kind in "biuf":
-        return column
-    if objects is not None and not any(
-        isinstance(value, str) for value in objects.tolist()
-    ):
-        with suppress(TypeError, ValueError, OverflowError):
-            return objects.astype(np.float64)
-    return _column_bits(column)
+def _read_columns(X: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the kind and the values of each column of an array or data frame."""
+    columns, names = table_columns(X)
+    for j, column in enumerate(columns):
+        yield read_unchecked(column, column_name(names, j))
 
 
 def _rounded(values: NDArray, sample_rows: Indices) -> Floats:
     """Numbers of a column rounded to a millionth of the interquartile range of some
     rows; as they are where it is zero.
     """
-    values = values.astype(np.float64, copy=False)
     sample = values[sample_rows]
     sample = sample[np.isfinite(sample)]
     if not len(sample):
@@ -177,58 +162,33 @@ def _bits(values: NDArray) -> NDArray:
     return bits ^ (bits >> np.uint64(32))
 
 
-def _column_bits(column: Any) -> NDArray:
-    """Numbers by their bits, times by their nanoseconds, all else by a hash of the
-    text of each different value; objects as those of a column of a frame.
+def _column_bits(column: Any, name: str) -> NDArray:
+    """Numbers and times by their bits, text by a hash of each different value.
+
+    Objects of a frame are text whatever they are, so that their hashes do not depend on
+    the other rows at hand.
     """
-    import narwhals as nw
     import pyarrow as pa
 
-    if isinstance(column, np.ndarray):
-        unreadable = pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError
-        try:
-            array = pa.chunked_array([pa.array(column, from_pandas=True)])
-        except unreadable:  # of several kinds, or refused later on
-            return _bits_of_objects(column.tolist())
-        column = nw.from_native(array, series_only=True)
-    if column.dtype in (nw.Date, nw.Datetime):
-        column = column.cast(nw.Datetime).dt.timestamp("ns")
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        return _bits(_as_floats(column))
+    objects = without_frame(column)
+    if objects is column:
+        _, values = read_unchecked(column, name)
+        return _value_bits(values)
     try:
-        return _text_bits(*levels(column.to_arrow()))
-    except (pa.ArrowException, OverflowError):  # objects of several kinds
-        return _bits_of_objects(column.to_list())
+        labels, codes = levels(pa.array(objects, from_pandas=True))
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
+        return _value_bits(text_codes(objects.tolist()))  # objects of several kinds
+    return _value_bits((codes, [*map(label_text, labels)]))
 
 
-def _text_bits(values: list, places: Indices) -> NDArray:
-    """Hashes of the texts of different values at their places; zero where one is
-    missing.
+def _value_bits(values: Any) -> NDArray:
+    """Bits of values as of `read_column`: of the first of their parts, or of hashes of
+    text, zero where it is missing.
     """
-    digests = text_digests(map(str, values), 8) + bytes(8)
-    return np.frombuffer(digests, np.uint64)[places]
-
-
-def _as_floats(column: Any) -> Floats:
-    """Numbers in double precision, to which Arrow rounds whole ones only where it is
-    told to.
-    """
-    import narwhals as nw
-    import pyarrow as pa
-
-    native = column.to_native()
-    if isinstance(native, pa.ChunkedArray):
-        return floats(native)
-    if type(getattr(native, "dtype", None)).__name__ == "ArrowDtype":  # of pandas
-        return floats(column.to_arrow())
-    return column.cast(nw.Float64).to_numpy()
-
-
-def _bits_of_objects(values: list) -> NDArray:
-    """Hashes of the texts of objects of several kinds."""
-    texts, places = np.unique([str(value) for value in values], return_inverse=True)
-    gaps = [is_missing(value) for value in values]
-    return _text_bits(texts.tolist(), np.where(gaps, -1, places))
+    if isinstance(values, np.ndarray):
+        return _bits(values[:, 0])
+    codes, labels = values
+    return np.frombuffer(text_digests(labels, 8) + bytes(8), np.uint64)[codes]
 
 
 def text_digests(texts: Iterable[str], size: int) -> bytes:

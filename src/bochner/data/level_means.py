@@ -21,10 +21,9 @@ knows how little a nearly unique name tells.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +51,7 @@ CLEAR, LEFT = 5.0, 0.3
 ROUGH = 0.6  # share of the latter, that goes from each code to the next
 # Degree of the polynomial of the numbers that must not explain the means of codes
 CUBIC = 3
+ON_A_CUBIC = 4  # numbers that have one through all their means
 MISSING = np.uint64(0)
 # Standard errors by which mean targets of levels must differ to be more than chance
 DIFFERENT = 2.0
@@ -85,23 +85,16 @@ class LevelMeans:
         """Means for rows of some categories, -1 being missing, and folds; shape (n,
         T).
         """
-        used, row = np.unique(codes, return_inverse=True)
-        keys = _keys(used, labels)
+        keys = np.append(level_keys(labels), MISSING)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         place = np.where(self.keys[place] == keys, place, len(self.keys))
-        return self.values[np.minimum(fold, len(self.values) - 1), place[row]]
+        return self.values[np.minimum(fold, len(self.values) - 1), place[codes]]
 
 
 def level_keys(labels: Sequence[str]) -> NDArray[np.uint64]:
     """Hashes of levels of text."""
     digests = text_digests(list(labels), KEY_BYTES)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
-
-
-def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray:
-    """Hashes of the categories of ascending codes."""
-    keys = level_keys([labels[i] for i in codes.tolist() if i >= 0])
-    return np.concatenate([np.full(len(codes) - len(keys), MISSING), keys])
 
 
 def level_means(
@@ -131,30 +124,24 @@ def level_means(
     L = len(used)
     F = int(fold.max()) + 1
     total = float(weight.sum())
-    recurring = total - L
-    if directions is None and (
-        recurring < LEAST_RECURRING * total or y.shape[1] > MOST_OUTPUTS
-    ):
+    are_identifiers = total - L < LEAST_RECURRING * total
+    if directions is None and (are_identifiers or y.shape[1] > MOST_OUTPUTS):
         return None
-    cells = fold * L + place
-    weights = np.bincount(cells, weight, F * L).reshape(F, L)
-    elsewhere = (weights.sum(axis=0) - weights)[:, :, np.newaxis]  # in other folds
     y = y - weight @ y / total
     if directions is None:
         directions = _directions(place, y, weight)
     aims = y @ directions
-    sums = group_sums(cells, aims, weight, F * L).reshape(F, L, -1)
-    n = weights.sum(axis=0)[:, np.newaxis]
-    sum_all = sums.sum(axis=0)
-    means = sum_all / np.where(n > 0, n, 1.0)
-    between = (n * np.square(means)).sum(axis=0)
-    within = ((weight @ np.square(aims)) - between) / max(recurring, 1.0)
-    between -= (L - 1) * within
-    between /= total - np.square(n).sum() / total
+    n, _, between, within = variance_components(place, aims, weight)
     varies = between > 0
     if not varies.any():
         return None
     more = np.where(varies, within, 1.0) / np.where(varies, between, 1.0)
+    # Sums of each level over the rows of each fold, all rows, and the other folds
+    cells = fold * L + place
+    n = n[:, np.newaxis]
+    elsewhere = n - np.bincount(cells, weight, F * L).reshape(F, L, 1)
+    sums = group_sums(cells, aims, weight, F * L).reshape(F, L, -1)
+    sum_all = sums.sum(axis=0)
     least = np.finfo(float).tiny
     without = (sum_all - sums) / np.maximum(elsewhere + more, least) * varies
     whole = sum_all / np.maximum(n + more, least) * varies
@@ -162,7 +149,7 @@ def level_means(
     whole = np.where(n > 0, whole, average)[np.newaxis]
     without = np.where(n > COMMON * more, without[:1], without)
     without = np.where(elsewhere > 0, without, average)
-    keys = _keys(used, labels)
+    keys = np.append(level_keys(labels), MISSING)[used]
     order = np.argsort(keys)
     for_others, for_these = (
         np.append(values[:, order], np.tile(average, (len(values), 1, 1)), axis=1)
@@ -241,11 +228,8 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     if n_levels < 2 or total <= n_levels:
         return np.zeros(y.shape[1])
     y = y - weight @ y / total
-    n, means = _means(place, y, weight)
-    between = n @ np.square(means)
-    within = (weight @ np.square(y) - between) / (total - n_levels)
-    between = np.maximum(between - (n_levels - 1) * within, 0.0)
-    between /= total - np.square(n).sum() / total
+    _, _, between, _ = variance_components(place, y, weight)
+    between = np.maximum(between, 0.0)
     return between * (1 + 1 / n_levels) * (n_levels - 1) / max(n_levels - 3, 1)
 
 
@@ -264,11 +248,35 @@ def typical_level(numbers: NDArray, n_levels: int, y: NDArray, weight: NDArray) 
     y = y - weight @ y / weight.sum()
     spread = (weight @ np.square(y)).sum() / weight.sum()
     is_level = numbers >= 0
-    place = np.append(numbers[is_level], np.arange(n_levels))
-    y = np.append(y[is_level], np.zeros((n_levels, y.shape[1])), axis=0)
-    n, means = _means(place, y, np.append(weight[is_level], np.zeros(n_levels)))
+    numbers, y, weight = numbers[is_level], y[is_level], weight[is_level]
+    n = np.bincount(numbers, weight, n_levels)
     n = np.maximum(n, np.finfo(np.float64).tiny)
+    means = group_sums(numbers, y, weight, n_levels) / n[:, np.newaxis]
     return int(np.argmin(np.square(means).sum(axis=1) + spread / n))
+
+
+def variance_components(
+    place: NDArray, y: NDArray, weight: NDArray
+) -> tuple[NDArray, NDArray, Floats, Floats]:
+    """Analysis of variance of one way: weights of levels, (L,), means of targets over
+    their rows, (L, K), and the variances between and within levels, (K,), of which
+    chance may make the former negative.
+
+    Parameters
+    ----------
+    place : int array of shape (n,)
+        Levels 0, ..., L - 1.
+    y : array of shape (n, K)
+        Of mean zero.
+    weight : array of shape (n,)
+        In distinct rows.
+    """
+    n, means = _means(place, y, weight)
+    total = n.sum()
+    explained = n @ np.square(means)
+    within = (weight @ np.square(y) - explained) / max(total - len(n), 1.0)
+    between = explained - (len(n) - 1) * within
+    return n, means, between / (total - np.square(n).sum() / total), within
 
 
 def _means(place: NDArray, y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -291,55 +299,26 @@ def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     return vectors * np.sign(largest) / np.sqrt(variances[leading])
 
 
-class OrderTest(NamedTuple):
+def are_codes(tests: Sequence[Floats]) -> bool:
     """Whether integers are codes of categories, whose mean targets follow neither their
     order nor a smooth curve.
 
-    What the better one of the best monotone function (Barlow, Bartholomew, Bremner and
-    Brunk, "Statistical Inference under Order Restrictions", 1972) and the best cubic of
-    the numbers leaves of the sum of squares between them is compared with that within.
-    Three or four numbers lie on a cubic always. Where several columns have the same
-    numbers, as the fields of a board have, polynomials of a lower degree are compared
-    with these. The sums of columns add up.
+    More must be left than by chance, and much of the differences between numbers, on no
+    smooth curve. Three or four numbers lie on a cubic always. Where several columns
+    have the same numbers, as the fields of a board have, polynomials of a lower degree
+    are compared with these.
 
-    Attributes
+    Parameters
     ----------
-    left : array of shape (2,)
-        Sums of squares that neither curve explains, over the variance within: by
-        cubics, and by polynomials that leave one difference between the numbers at
-        least.
-    between : float
-        That between the numbers, in the same unit.
-    jumps : float
-        That from each number to the next, as much as `between` where the numbers are in
-        no order, and little where the means follow a smooth curve, such as those of the
-        hours of a day.
-    dof : int array of shape (2,)
-        What chance would leave of `left`.
-    columns : int
+    tests : sequence of arrays of shape (5,)
+        As of `order_test`, of columns that have the same numbers.
     """
-
-    left: NDArray
-    between: float
-    jumps: float
-    dof: NDArray
-    columns: int = 1
-
-    def plus(self, other: OrderTest) -> OrderTest:
-        """The test of the columns of both."""
-        return OrderTest(*map(operator.add, self, other))
-
-    @property
-    def are_codes(self) -> bool:
-        """Whether more is left than by chance, and much of the differences between
-        numbers, on no smooth curve.
-        """
-        k = int(self.columns > 1)
-        unexplained, dof = float(self.left[k]), float(self.dof[k])
-        return (
-            unexplained > max(CLEAR * dof, LEFT * self.between)
-            and self.jumps > ROUGH * self.between > 0 < dof
-        )
+    unexplained, between, jumps, dof, n_numbers = np.sum(tests, axis=0)
+    return bool(
+        unexplained > max(CLEAR * dof, LEFT * between)
+        and jumps > ROUGH * between > 0
+        and n_numbers > ON_A_CUBIC
+    )
 
 
 def few_integers(values: NDArray) -> Floats | None:
@@ -353,8 +332,8 @@ def few_integers(values: NDArray) -> Floats | None:
     return used if are_few else None
 
 
-def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
-    """The test of a column.
+def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
+    """What the order of the numbers of a column explains of their mean targets.
 
     Parameters
     ----------
@@ -363,19 +342,28 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     y : array of shape (n, K)
     weight : array of shape (n,)
         In distinct rows.
+
+    Returns
+    -------
+    array of shape (5,)
+        In units of the variance within: the sum of squares between the numbers that
+        neither the best monotone function (Barlow, Bartholomew, Bremner and Brunk,
+        "Statistical Inference under Order Restrictions", 1972) nor the best cubic
+        explains; that between them; and that from each number to the next, which is as
+        much where the numbers are in no order, and little where the means follow a
+        smooth curve, such as those of the hours of a day. What chance would leave of
+        the first. How many numbers there are.
     """
     is_counted = ~np.isnan(values) & (weight > 0)
     used, place = np.unique(values[is_counted], return_inverse=True)
     L = len(used)
     y, weight = y[is_counted], weight[is_counted]
-    total = float(weight.sum())
-    y = y - weight @ y / total
+    y = y - weight @ y / weight.sum()
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
-        return OrderTest(np.zeros(2), 0.0, 0.0, np.zeros(2, int))
-    n, means = _means(place, y, weight)
+        return np.zeros(5)
+    n, means, _, within = variance_components(place, y, weight)
     between = n @ np.square(means)
-    within = (weight @ np.square(y) - between) / max(total - L, 1.0)
     unit = np.maximum(within, NEGLIGIBLE * between)
     ordered = [
         max(
@@ -384,19 +372,13 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
         )
         for vector in means.T
     ]
-    degrees = np.array([min(CUBIC, L - 1), min(CUBIC, L - 2)])
-    unexplained = []
-    for degree in degrees.tolist():
-        smooth = _explained_by_polynomial(used, means, n, degree)
-        unexplained.append(((between - np.maximum(ordered, smooth)) / unit).sum())
+    degree = min(CUBIC, L - 2)
+    smooth = _explained_by_polynomial(used, means, n, degree)
+    unexplained = between - np.maximum(ordered, smooth)
     pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
     steps = pairs @ np.square(np.diff(means, axis=0))
-    return OrderTest(
-        np.array(unexplained),
-        float((between / unit).sum()),
-        float((steps / unit).sum()),
-        (L - 1 - degrees) * y.shape[1],
-    )
+    sums = [(part / unit).sum() for part in (unexplained, between, steps)]
+    return np.array([*sums, (L - 1 - degree) * y.shape[1], L])
 
 
 def _explained_by_polynomial(

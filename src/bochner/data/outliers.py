@@ -75,25 +75,22 @@ def outer_fences(
     reach : float, default=3.0
     """
     values = values.reshape(len(values), -1)
-    high = np.full(values.shape[1], np.inf)
-    low = -high
-    for share in SHARES if len(values) else ():
-        # Columns of which a larger share of the values has told nothing
-        columns = np.flatnonzero(np.isinf(low))
-        if not len(columns):
-            break
-        upper, lower = np.quantile(
-            values[:, columns],
-            [1 - share, share],
-            axis=0,
-            weights=weight,
-            method="inverted_cdf",
-        )
-        tells = upper > lower
-        with np.errstate(over="ignore"):
-            width = reach * (upper - lower)
-            low[columns[tells]] = (lower - width)[tells]
-            high[columns[tells]] = (upper + width)[tells]
+    columns = np.arange(values.shape[1])
+    none = np.full(len(columns), np.inf)
+    if not len(values):
+        return -none, none
+    shares = np.array(SHARES)
+    lower, upper = (
+        np.quantile(values, ends, axis=0, weights=weight, method="inverted_cdf")
+        for ends in (shares, 1 - shares)
+    )
+    # The first share whose range is above zero, in each column
+    tells = upper > lower
+    first = tells.argmax(axis=0), columns
+    with np.errstate(over="ignore"):
+        width = reach * (upper - lower)[first]
+        low = np.where(tells[first], lower[first] - width, -none)
+        high = np.where(tells[first], upper[first] + width, none)
     return low, high
 
 
@@ -113,27 +110,3 @@ def farthest_fences(values: NDArray) -> tuple[Floats, Floats]:
     ]
     low, high = np.hstack(fences)
     return low, high
-
-
-def bounds_of(
-    values: NDArray, weight: NDArray | None, low: float, high: float
-) -> tuple[float, float, float, float]:
-    """Least and greatest value that a column has beside its outliers, as which these
-    count, and the mean and deviation of its values between two fences.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-        NaN where a value is missing.
-    weight : array of shape (n,) or None
-    low, high : float
-    """
-    inside = (values >= low) & (values <= high)
-    if weight is not None:
-        inside &= weight > 0
-        weight = weight[inside]
-    counted = values[inside]
-    mean = np.average(counted, weights=weight)
-    variance = np.average(np.square(counted - mean), weights=weight)
-    ends = float(counted.min()), float(counted.max())
-    return *ends, float(mean), float(np.sqrt(variance)) or 1.0

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -25,31 +25,32 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from bochner.arrays import Floats
 from bochner.data.array_source import rows_of
 from bochner.data.columns import (
-    column_name,
+    are_finite,
     columns_of,
+    few_numbers,
+    few_texts,
+    few_values,
+    infinity,
     read_column,
-    stored_columns,
-    stored_numbers,
-    stored_texts,
-    table_columns,
 )
 from bochner.data.encodings import (
     CodeColumn,
     Encoding,
     NumberColumns,
-    Rows,
     TextColumn,
     TimeColumn,
     encodings,
+    laid_out,
     unique_names,
 )
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import (
     MOST_CODES,
     MOST_OUTPUTS,
-    OrderTest,
+    are_codes,
     few_integers,
     level_means,
     level_variances,
@@ -59,23 +60,22 @@ from bochner.data.level_means import (
 from bochner.data.outliers import (
     FARTHEST,
     MOST_OUTLYING,
-    bounds_of,
     drawn,
     farthest_fences,
     stand_in_for_missing,
 )
 from bochner.data.table_input import (
-    are_finite,
     as_one_array,
     as_table_or_matrix,
     check_size,
+    require_finite,
     require_names,
 )
 from bochner.data.table_statistic import (
-    BLOCK_ENTRIES,
+    WHY,
+    Summary,
     TableStatistic,
     part_offsets,
-    warn_of_equal,
 )
 from bochner.data.weights import checked_weight
 from bochner.data.written_values import WRITTEN, is_whole_number
@@ -189,11 +189,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_out_: int
     # Folds of rows by hashes of their content, where rows do not tell their own means
     _fold_of: Callable[[NDArray], NDArray] | None = None
-    _codes: dict[str, NDArray] | None = None  # by the number of the column
-    # Numbers of columns whose levels are left out
-    _left_out: list[str] | None = None
-    # As of `bounds_of`, of columns with outliers, by their number
-    _bounds: dict[str, tuple[float, ...]] | None = None
 
     def __init__(
         self,
@@ -252,7 +247,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in ("statistic_", "columns_", "_codes", "_bounds", "_left_out"):
+        for name in ("statistic_", "columns_"):
             self.__dict__.pop(name, None)
         return self.partial_fit(X, y, sample_weight)
 
@@ -269,9 +264,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X = self._validated(X, reset=before is None)
         weight = checked_weight(sample_weight, X)
         if before is None:
-            return self._settle(self._with_written(TableStatistic.of(X, weight)))
-        new = TableStatistic.of(X, weight, kinds=before.expected())
-        return self._settle(before + new)
+            self._settle(self._with_written(TableStatistic.of(X, weight)))
+        else:
+            new = TableStatistic.of(X, weight, kinds=before.expected())
+            self._settle(before + new)
+        self.caution_equal(X, weight)
+        return self
+
+    def caution_equal(self, X: Any, weight: NDArray | None) -> None:
+        """Warn of columns of different integers that count as constant.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+        weight : array of shape (n,) or None
+        """
+        for j in self.statistic_.constant_columns():
+            column = _column(X, j)
+            is_frame = isinstance(column, nw.Series)
+            dtype = column.dtype
+            are_whole = dtype.is_integer() if is_frame else dtype.kind in "iu"
+            if weight is not None:
+                column = column[np.flatnonzero(weight)]
+            if are_whole and column.min() < column.max():
+                warn(
+                    f"Column {self.statistic_.name(j)!r} counts as constant: its {WHY};"
+                    " subtract the least of them, or give the column as text."
+                )
 
     def forget_categories(self) -> None:
         """Drop the counts of categories, which only `partial_fit` needs; the encoding
@@ -293,41 +312,50 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : data frame, array or sparse matrix of shape (n, p)
         weight : array of shape (n,) or None
         """
-        numbers = self._encodings(NumberColumns)
-        if sp.issparse(X) or not numbers or not self.with_std:
+        if sp.issparse(X) or not self.with_std or not self._encodings(NumberColumns):
             return self
-        index = numbers[0].index.tolist()
-        counted = (
-            np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
-        )
-        row_numbers = drawn(counted)
-        samples = np.hstack([self.values_of(X, j, row_numbers) for j in index])
-        bounds: dict[str, tuple[float, ...]] = {}
-        parts = part_offsets(self.statistic_.kinds)[index]
-        summary = self.statistic_.summary
+        numbers, *others = self.columns_
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        counted = weight > 0
+        few = rows_of(X, drawn(np.flatnonzero(counted)))
+        samples = self._numbers_of(few, numbers.index)
         low, high = farthest_fences(samples)
-        for i, j in enumerate(index):
+        summary = self.statistic_.summary.take(
+            part_offsets(self.statistic_.kinds)[numbers.index]
+        )
+        reaches = (summary.low < low) | (summary.high > high)
+        numbers = deepcopy(numbers)
+        for i, j in enumerate(numbers.index.tolist()):
+            name = self.statistic_.name(j)
             stand_in = stand_in_for_missing(samples[:, i])
-            if stand_in is None:
+            if stand_in is not None:
+                share = float(np.mean(samples[:, i] == stand_in))
+                # Of few values beyond all others it is told below
+                if low[i] <= stand_in <= high[i] or share > MOST_OUTLYING:
+                    warn(
+                        f"Column {name!r}: {stand_in:g} in {100 * share:.2g} % of the "
+                        "rows stands apart from all other values; if it stands for a "
+                        "missing value, make it NaN."
+                    )
+            if not reaches[i]:
                 continue
-            share = float(np.mean(samples[:, i] == stand_in))
-            # Of few values beyond all others it is told below
-            if low[i] <= stand_in <= high[i] or share > MOST_OUTLYING:
-                warn(
-                    f"Column {self.statistic_.name(j)!r}: {stand_in:g} in "
-                    f"{100 * share:.2g} % of the rows stands apart from all other "
-                    "values; if it stands for a missing value, make it NaN."
-                )
-        reaches = (summary.low[parts] < low) | (summary.high[parts] > high)
-        for i in np.flatnonzero(reaches).tolist():
-            j = index[i]
-            values = self.values_of(X, j)[:, 0]
-            beyond = (values[counted] < low[i]) | (values[counted] > high[i])
+            values = self.values_of(X, j)
+            beyond = (values[:, 0] < low[i]) | (values[:, 0] > high[i])
             # More are no outliers, but another part of the column
-            if beyond.mean() <= MOST_OUTLYING:
-                bounds[str(j)] = bounds_of(values, weight, low[i], high[i])
-                _warn_of_outliers(self.statistic_.name(j), values, *bounds[str(j)][:2])
-        return self._but(_bounds=bounds)._settled_again() if bounds else self
+            if beyond[counted].mean() > MOST_OUTLYING:
+                continue
+            inside = counted & ~beyond & ~np.isnan(values[:, 0])
+            rest = Summary.of(values[inside], weight[inside])
+            numbers.low[i], numbers.high[i] = rest.low[0], rest.high[0]
+            numbers.shift[i] = rest.mean[0]
+            numbers.scale[i] = np.sqrt(rest.squares[0] / rest.weight[0]) or 1.0
+            numbers.fill[i] = 0.0
+            # Unless they are in rows of a larger table that are not at hand
+            if beyond.any():
+                _warn_of_outliers(name, values[:, 0], beyond, rest)
+        if not numbers.has_outliers.any():
+            return self
+        return self._but(columns_=[numbers, *others])
 
     def _encodings(self, kind: Any) -> list[Any]:
         """Encodings of one kind."""
@@ -363,15 +391,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         quantities : sequence of int or str, "all" or None
             Columns that are numbers in any case, by number or name.
         """
-        numbers = self._encodings(NumberColumns)
-        refused = self.require_columns(quantities) | {*map(int, self._bounds or ())}
+        refused = self.require_columns(quantities)
         if (
             sp.issparse(X)
-            or not numbers
-            or len(numbers[0].index) > MOST_CODED
+            or not self._encodings(NumberColumns)
             or y.shape[1] > MOST_OUTPUTS
         ):
             return self
+        numbers, *others = self.columns_
+        if len(numbers.index) > MOST_CODED:
+            return self
+        refused |= {*numbers.index[numbers.has_outliers].tolist()}
         row_numbers = np.sort(
             np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS]
         )
@@ -381,38 +411,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         row_weights = _in_distinct_rows(
             None if weight is None else weight[row_numbers], hashes
         )
-        alike: dict[tuple[float, ...], dict[int, OrderTest]] = {}
-        for j in numbers[0].index.tolist():
-            if j in refused:
-                continue
+        # Columns of the same numbers, and what their mean targets say
+        alike: dict[tuple[float, ...], dict[int, Floats]] = {}
+        for j in numbers.index.tolist():
             values = self.values_of(few, j)[:, 0]
-            if (used := few_integers(values)) is not None:
+            if j not in refused and (used := few_integers(values)) is not None:
                 tests = alike.setdefault(tuple(used), {})
                 tests[j] = order_test(values, targets, row_weights)
         codes = {}
         for tests in alike.values():
-            if not reduce(OrderTest.plus, tests.values()).are_codes:
-                continue
-            for j in tests:
+            for j in tests if are_codes([*tests.values()]) else ():
                 values = self.values_of(X, j)
                 levels = np.unique(values[~np.isnan(values)])
                 if len(levels) <= MOST_CODES:
-                    codes[str(j)] = levels
-        return self._but(_codes=codes)._settled_again() if codes else self
+                    codes[j] = levels
+        if not codes:
+            return self
+        is_number = ~np.isin(numbers.index, [*codes])
+        rest = [numbers.take(is_number)] if is_number.any() else []
+        gaps = self.statistic_.missing > 0
+        coded = [CodeColumn(j, levels, bool(gaps[j])) for j, levels in codes.items()]
+        return self._with_columns([*rest, *others, *coded])
 
-    def _settled_again(self) -> TableEncoder:
-        """Take the encodings that follow from what is known of columns
-        now; the counts of the statistic may be forgotten.
-        """
-        statistic = self.statistic_
-        categories, undercounts = {}, {}
-        for column in self._encodings(TextColumn):
-            categories[str(column.index)] = dict.fromkeys(column.categories, 1.0)
-            if column.other:
-                undercounts[str(column.index)] = 0.0
-        self._settle(replace(statistic, categories=categories, undercounts=undercounts))
-        self.statistic_ = statistic
-        return self
+    def _with_columns(self, columns: list[Any]) -> TableEncoder:
+        """An encoder of these encodings, in the order of the columns of the input."""
+        columns, width = laid_out(columns, self.n_features_in_)
+        return self._but(columns_=columns, n_features_out_=width)
 
     def without_noise(
         self,
@@ -439,32 +463,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         fold : int array of shape (n,), optional
             In the place of those that the content of the rows decides.
         """
-        tested = [
-            column
-            for column in self._encodings(TextColumn)
-            if column.other or len(column.categories) * INTERACTING > X.shape[0]
-        ]
+        tested = {
+            k: column
+            for k, column in enumerate(self.columns_)
+            if isinstance(column, TextColumn)
+            and (column.other or len(column.categories) * INTERACTING > X.shape[0])
+        }
         if not tested:
             return self
         hashes = row_hashes(X)
         fold = _folds(hashes, seed) if fold is None else fold
         weight = _in_distinct_rows(weight, hashes)
-        left_out = []
-        for column in tested:
+        columns = list(self.columns_)
+        for k, column in tested.items():
             codes, _ = self.values_of(X, column.index)
             enough = INTERACTING_CODED if column.other else INTERACTING
             are_many = len(np.unique(codes)) * enough > len(codes)
             if are_many and not levels_differ(codes, fold, y, weight):
-                left_out.append(str(column.index))
+                columns[k] = replace(column, categories=[], other=False)
                 if all(map(is_whole_number, column.categories)):
                     warn(
                         f"Column {self.statistic_.name(column.index)!r}: left out, as "
                         "its whole numbers tell nothing of the target as categories; "
                         "make them numbers if they are quantities."
                     )
-        if not left_out:
+        if columns == self.columns_:
             return self
-        without = self._but(_left_out=left_out)._settled_again()
+        without = self._with_columns(columns)
         return without if without.n_features_out_ else self
 
     def require_columns(self, columns: Any) -> set[int]:
@@ -482,7 +507,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     @property
     def left_out(self) -> list[str]:
         """Names of columns whose levels say nothing of the target."""
-        return [self.statistic_.name(int(j)) for j in self._left_out or ()]
+        return [
+            self.statistic_.name(column.index)
+            for column in self._encodings(TextColumn)
+            if not column.categories
+        ]
 
     @property
     def written(self) -> dict[str, str]:
@@ -516,7 +545,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             names = [
                 self.statistic_.name(j)
                 for column in self._encodings(kind)
-                for j, _ in column.single()
+                for j in np.atleast_1d(column.index).tolist()
             ]
             if names:
                 lines.append(f"{title}: {listed(names)}")
@@ -541,19 +570,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Counts of the levels of all rows, where `X` is a part of them.
         """
         weight = np.ones(len(y)) if weight is None else weight
-        columns = []
-        for column in self.columns_:
+        unknown = {} if statistic is None else statistic.undercounts
+        columns = list(self.columns_)
+        for k, column in enumerate(columns):
             key = str(column.index)
-            columns.append(column)
-            if not isinstance(column, TextColumn) or not column.other:
+            if not isinstance(column, TextColumn) or not column.other or key in unknown:
                 continue
             codes, labels = self.values_of(X, column.index)
             levels = [labels[i] for i in np.unique(codes[codes >= 0]).tolist()]
             if statistic is not None:
-                if key in (statistic.undercounts or {}):
-                    continue
                 levels = [*statistic.categories[key]]
-            columns[-1] = column.with_seen(levels, codes, labels, y, weight)
+            columns[k] = column.with_seen(levels, codes, labels, y, weight)
         return self._but(columns_=columns)
 
     def open_to_levels(self) -> TableEncoder:
@@ -609,32 +636,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             distinct_hashes, first = np.unique(hashes, return_index=True)
             fold_of_hash = partial(_folds_among, distinct_hashes, fold[first])
         weight = _in_distinct_rows(weight, hashes)
-        width = self.n_features_out_
-        pairs: list[tuple[Any, ...]] = []
-        for column in self.columns_:
-            pair = None
-            if isinstance(column, TextColumn) and (
-                column.means is not None if again else column.other
-            ):
-                codes, labels = self.values_of(X, column.index)
-                directions = column.means.directions if column.means else None
-                pair = level_means(codes, labels, fold, y, weight, directions)
-            if pair is None:
-                pairs.append((column, column))
+        has_learned = False
+        for_others = list(self.columns_)
+        for_these = list(self.columns_)
+        for k, column in enumerate(self.columns_):
+            if not isinstance(column, TextColumn):
                 continue
-            first_output = column.means_at if again else width
-            width += 0 if again else pair[0].n_outputs
-            pairs.append(
-                tuple(
-                    replace(column, means=means, means_at=first_output)
-                    for means in pair
+            if column.means is None if again else not column.other:
+                continue
+            codes, labels = self.values_of(X, column.index)
+            directions = column.means.directions if column.means else None
+            pair = level_means(codes, labels, fold, y, weight, directions)
+            if pair is not None:
+                has_learned = True
+                for_others[k], for_these[k] = (
+                    replace(column, means=means) for means in pair
                 )
-            )
-        if all(one is other for one, other in pairs):
+        if not has_learned:
             return self, self
-        for_others, for_these = map(list, zip(*pairs, strict=True))
-        other = self._but(columns_=for_others, n_features_out_=width, _fold_of=None)
-        return other, other._but(columns_=for_these, _fold_of=fold_of_hash)
+        other = self._but(_fold_of=None)._with_columns(for_others)
+        return other, self._but(_fold_of=fold_of_hash)._with_columns(for_these)
 
     def level_variances(
         self, X: Any, y: NDArray, weight: NDArray
@@ -653,7 +674,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight = _in_distinct_rows(weight, row_hashes(X))
         variances = {
             str(column.index): level_variances(codes, y, weight)
-            for column, _, (codes, _) in self._columns_of(X, TextColumn)
+            for column, (codes, _) in self._columns_of(X, TextColumn)
         }
         return {key: values for key, values in variances.items() if values.any()}
 
@@ -673,7 +694,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         total: NDArray | float = 0.0
         columns = self._columns_of(X, TextColumn) if variances else ()
-        for column, _, (codes, labels) in columns:
+        for column, (codes, labels) in columns:
             key = str(column.index)
             is_known = column.has_effect(labels) if key in variances else None
             if is_known is not None:
@@ -717,23 +738,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if sp.issparse(X) or not self.columns_:
             return
         levels = {}
-        gaps = []
-        numbers = self._matrix(X)
-        if numbers is not None and not are_finite(numbers):
-            whole = self.columns_[0].index[self.columns_[0].gap_at < 0]
-            missed = whole[np.isnan(numbers[:, whole]).any(axis=0)].tolist()
-            gaps = list(map(self.statistic_.name, missed))
-        for column, name, values in self._columns_of(X) if numbers is None else ():
-            if not column.has_as_seen(values):
-                gaps.append(name)
+        gaps: list[int] = []
+        for column, values in self._columns_of(X):
+            gaps += column.new_gaps(values)
             if isinstance(column, TextColumn) and (
                 unseen := self._unseen(column, *values)
             ):
+                name = self.statistic_.name(column.index)
                 levels[name] = f"column {name!r}: {unseen}"
         if levels:
             warn("; ".join(levels.values()), subject=f"levels {[*levels]}")
         if gaps:
-            which = listed(gaps)
+            which = listed(map(self.statistic_.name, sorted(gaps)))
             which = f"Column {which} has" if len(gaps) == 1 else f"Columns {which} have"
             warn(
                 f"{which} missing values, and had none in the fit: these count as the "
@@ -752,8 +768,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         return Counter(
             {
-                name: int(column.unseen_rows(*values).sum())
-                for column, name, values in self._columns_of(X, TextColumn)
+                self.statistic_.name(column.index): int(
+                    column.unseen_rows(*values).sum()
+                )
+                for column, values in self._columns_of(X, TextColumn)
             }
         )
 
@@ -764,12 +782,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         None for all else, such as what is to be refused, or warned of: these rows are
         checked at once, in a tenth of the time.
         """
-        stored = stored_columns(X)
+        few = few_values(X)
         named = "feature_names_in_" in vars(self)
         if (
-            stored is None
-            or stored[0] != (self.statistic_.names if named else None)
-            or len(stored[1]) != self.n_features_in_
+            few is None
+            or few[0] != (self.statistic_.names if named else None)
+            or few[1].shape[1:] != (self.n_features_in_,)
             or self._fold_of is not None
             or not self.columns_
         ):
@@ -778,15 +796,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             values: Any = None
             if isinstance(column, NumberColumns):
-                values = stored_numbers(stored[1], column.index)
+                values = few_numbers(few[1][:, column.index])
             elif isinstance(column, TextColumn):
-                values = stored_texts(stored[1][column.index])
+                values = few_texts(few[1][:, column.index])
                 if values is not None and self._unseen(column, *values):
                     return None
-            if values is None or not column.has_as_seen(values):
+            if values is None or column.new_gaps(values):
                 return None
-            column.write(values, out, Rows(self.statistic_.names))
-        return out
+            column.write(values, out)
+        return out if are_finite(out) else None
 
     def _unseen(self, column: TextColumn, *values: Any) -> str:
         """What `TextColumn.unseen` says; nothing of identifiers, most of which came
@@ -815,38 +833,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     "cannot transform sparse input: the encoder was fitted on dense "
                     "data, which it centres"
                 )
-            X = X.tocsr()
             (column,) = self.columns_
+            X = X.tocsr()
             with np.errstate(over="ignore"):
-                data = np.divide(X.data, column.scale[X.indices], dtype=np.float64)
-                data = data.astype(dtype)
-            if not np.isfinite(data).all():
-                raise ValueError(
-                    "Input X contains NaN, infinity or a value too large for "
-                    f"{np.dtype(dtype)}"
-                )
-            return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+                data = (X.data / column.scale[X.indices]).astype(dtype)
+            Z = type(X)((data, X.indices, X.indptr), shape=X.shape, copy=True)
+            require_finite(Z, names=self.statistic_.names)
+            return Z
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
-        numbers = self._matrix(X)
-        names = self.statistic_.names
-        if numbers is not None:
-            step = max(1, BLOCK_ENTRIES // numbers.shape[1])
-            for column in self.columns_:
-                every = len(column.index) == numbers.shape[1]
-                for s in range(0, len(numbers), step):
-                    block = numbers[s : s + step]
-                    block = block if every else block[:, column.index]
-                    column.write(block, out[s : s + step], Rows(names, s))
-            return out
         fold = 0 if self._fold_of is None else self._fold_of(row_hashes(X))
-        for column, _, values in self._columns_of(X):
-            column.write(values, out, Rows(names, fold=fold))
+        for column, values in self._columns_of(X):
+            column.write(values, out, fold)
+        if not are_finite(out):
+            row, output_column = np.argwhere(~np.isfinite(out))[0].tolist()
+            j = int(self.sources()[output_column])
+            name = self.statistic_.name(j)
+            if np.isinf(float(_column(X, j)[row])):
+                raise infinity(name, row)
+            raise ValueError(
+                f"column {name!r}, row {row}: value too large for {out.dtype} after "
+                "scaling"
+            )
         return out
-
-    def _matrix(self, X: Any) -> NDArray | None:
-        """The rows as one array where all encoded columns are numbers, and they are."""
-        has_others = len(self._encodings(NumberColumns)) < len(self.columns_)
-        return None if has_others else as_one_array(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Names of the output columns, unique.
@@ -895,24 +903,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The statistic of the first rows, whose columns of text with dates and numbers
         are read as such; a warning says so.
         """
-        names = [*map(statistic.name, range(len(statistic.kinds)))]
-        as_text = columns_of(self.text_features, names)
+        self.statistic_ = statistic  # by whose names columns are found
+        as_text = self.require_columns(self.text_features)
         return statistic.with_written(as_text, self.day_first)
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
-        self.columns_, self.n_features_out_ = encodings(
-            statistic,
-            self.with_std,
-            self.max_categories,
-            self._codes or {},
-            self._left_out or (),
-            self._bounds or {},
-        )
-        equal = statistic.equal_integers()
-        if hasattr(self, "statistic_"):
-            earlier = self.statistic_.equal_integers()
-            equal = [name for name in equal if name not in earlier]
-        warn_of_equal(equal)
+        columns = encodings(statistic, self.with_std, self.max_categories)
+        self.columns_, self.n_features_out_ = laid_out(columns, len(statistic.kinds))
         self.statistic_ = statistic
         return self
 
@@ -933,7 +930,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             require_names(self.statistic_.names, X)
         return X
 
-    def values_of(self, X: Any, j: int, rows: Any = slice(None)) -> Any:
+    def values_of(self, X: Any, j: int, expected: str | None = None) -> Any:
         """Values of a column, of which the statistic knows the kind.
 
         Parameters
@@ -941,31 +938,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : data frame or array of shape (n, p)
         j : int
             Its number.
-        rows : slice or int array, optional
-            Some of the rows; by default all.
+        expected : str, optional
+            Another kind as which it is read.
 
         Returns
         -------
         array of shape (n, k), or a pair of codes of shape (n,) and their labels
             Numbers and times; or text.
         """
-        table = X if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)
         name, kind = self.statistic_.name(j), self.statistic_.kinds[j]
-        return read_column(table[:, j][rows], name, kind)[1]
+        return read_column(_column(X, j), name, expected or kind)[1]
 
-    def _columns_of(
-        self, X: Any, kind: Any = Encoding
-    ) -> Iterator[tuple[Any, str, Any]]:
-        """Yield the encoding of each column, its name, and its values."""
-        chosen = self._encodings(kind)
-        series, names = table_columns(X) if chosen else ([], None)
-        for column in chosen:
-            for j, encoding in column.single():
-                name = column_name(names, j)
-                expected = self.statistic_.kinds[j]
-                if expected == "text":
-                    expected = column.expected
-                yield encoding, name, read_column(series[j], name, expected)[1]
+    def _numbers_of(self, X: Any, index: NDArray) -> NDArray:
+        """Values of some columns of numbers, NaN where they are missing, shape (n, k);
+        all at once where they are stored as numbers.
+        """
+        array = as_one_array(X, index)
+        if array is not None:
+            return array
+        return np.hstack([self.values_of(X, j) for j in index.tolist()])
+
+    def _columns_of(self, X: Any, kind: Any = Encoding) -> Iterator[tuple[Any, Any]]:
+        """Yield the encodings of one kind, and the values of their columns."""
+        for column in self._encodings(kind):
+            if isinstance(column, NumberColumns):
+                yield column, self._numbers_of(X, column.index)
+            else:
+                yield column, self.values_of(X, column.index, column.expected)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -977,20 +976,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _warn_of_outliers(name: str, values: NDArray, low: float, high: float) -> None:
+def _column(X: Any, j: int) -> Any:
+    """A column of a data frame, a series of narwhals, or of a matrix, an array."""
+    if sp.issparse(X):
+        return X.tocsr()[:, [j]].toarray()[:, 0]
+    return X[:, j] if isinstance(X, np.ndarray) else nw.from_native(X)[:, j]
+
+
+def _warn_of_outliers(
+    name: str, values: NDArray, beyond: NDArray, rest: Summary
+) -> None:
     """Say which values lie so far beyond the others of a column that they count as
     the last of those others.
     """
-    beyond = np.flatnonzero((values < low) | (values > high))
-    if not len(beyond):
-        return  # in rows of a larger table that are not at hand
-    row = int(beyond[0])
-    more = f" and {len(beyond) - 1:,} more" if len(beyond) > 1 else ""
+    row = int(np.argmax(beyond))
+    n_more = int(beyond.sum()) - 1
+    more = f" and {n_more:,} more" if n_more else ""
     warn(
         f"column {name!r}, row {row}{more}: {values[row]:g} lies more than "
         f"{FARTHEST:,.0f} times the spread of the other values beyond them. They are "
-        f"from {low:g} to {high:g}, and it counts as the nearest of these; if it "
-        "stands for a missing value, make it NaN."
+        f"from {rest.low[0]:g} to {rest.high[0]:g}, and it counts as the nearest of "
+        "these; if it stands for a missing value, make it NaN."
     )
 
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from bochner.data.columns import (
     are_finite,
+    first_entry,
     is_missing,
     library_of,
     refuse_infinite,
-    sum_is_finite,
     unmasked,
 )
 from bochner.engines.local import require_memory
@@ -38,10 +38,6 @@ IMPUTE = (
 FRAME = (
     "pass a data frame, for example pd.DataFrame(X), or an array of shape (n, "
     "d), such as X.data of a Bunch."
-)
-REBUILD = (
-    "Build it again, for example from its entries: csr_array((data, (rows, "
-    "columns)), shape=...)."
 )
 # Of numbers that no array of NumPy holds
 WIDE_TYPES = nw.Decimal, nw.Int128, nw.UInt128
@@ -119,13 +115,15 @@ def require_width(n_columns: int, what: str = "A table of", cure: str = FEWER) -
         require_memory(COLUMN_BYTES * n_columns, f"{what} {n_columns:,} columns", cure)
 
 
-def as_one_array(X: Any) -> NDArray | None:
-    """Return numbers and booleans of an array or frame as one array, to be encoded all
-    at once; None where there is anything else.
+def as_one_array(X: Any, index: NDArray) -> NDArray | None:
+    """Some columns of an array or frame as one array where all are stored as numbers
+    or booleans; else None.
     """
-    if not is_frame(X):
-        return X if X.dtype.kind in "biuf" else None
-    frame = nw.from_native(X, eager_only=True)
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind not in "biuf":
+            return None
+        return X if len(index) == X.shape[1] else X[:, index]
+    frame = nw.from_native(X, eager_only=True)[:, index.tolist()]
     truths = []
     for name, dtype in frame.schema.items():
         if dtype == nw.Boolean:
@@ -142,7 +140,7 @@ def as_array(X: Any) -> np.ndarray:
     """Array of shape (n, p) of whatever is neither a data frame nor sparse; NaN
     where numbers are missing or masked.
     """
-    is_array = isinstance(X, np.ndarray)
+    is_array = isinstance(X, np.ndarray)  # told at once
     kind = f"X, a {type(X).__name__},"
     if not is_array and is_into_series(X):
         raise ValueError(
@@ -162,16 +160,15 @@ def as_array(X: Any) -> np.ndarray:
         ) from error
     if is_list and array.dtype.kind in "US":
         array = np.array(X, dtype=object)
-    if array.ndim != 2:
-        is_scalar = array.dtype == object and array.ndim < 2
-        if is_scalar and not (is_array or is_list or X is None):
-            raise TypeError(f"{kind} is no table: {FRAME}")
-        raise ValueError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
-            "either using array.reshape(-1, 1) if your data has a single feature or "
-            "array.reshape(1, -1) if it contains a single sample."
-        )
-    return as_numbers(array) if array.dtype == object else array
+    if array.ndim == 2:
+        return as_numbers(array) if array.dtype == object else array
+    if array.dtype == object and array.ndim == 0 and X is not None:
+        raise TypeError(f"{kind} is no table: {FRAME}")
+    raise ValueError(
+        f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
+        "either using array.reshape(-1, 1) if your data has a single feature or "
+        "array.reshape(1, -1) if it contains a single sample."
+    )
 
 
 def as_numbers(array: np.ndarray) -> np.ndarray:
@@ -201,28 +198,19 @@ def as_table_or_matrix(X: Any) -> Any:
 
 def _without_views(X: Any) -> Any:
     """A frame whose columns of text as views of Arrow, of which it takes no rows,
-    are those of plain text.
+    are those of plain text; of pandas a table of Arrow.
     """
     import pyarrow as pa
 
-    if isinstance(X, pa.Table) and pa.string_view() in X.schema.types:
-        kinds = [
-            pa.large_string() if kind == pa.string_view() else kind
-            for kind in X.schema.types
-        ]
-        return X.cast(pa.schema(zip(X.column_names, kinds, strict=True)))
-    if library_of(X) != "pandas":
+    view = pa.string_view()
+    if library_of(X) == "pandas" and any(
+        getattr(kind, "pyarrow_dtype", None) == view for kind in X.dtypes
+    ):
+        X = pa.Table.from_pandas(X, preserve_index=False)
+    if not isinstance(X, pa.Table) or view not in X.schema.types:
         return X
-    views = [
-        name
-        for name, kind in X.dtypes.items()
-        if getattr(kind, "pyarrow_dtype", None) == pa.string_view()
-    ]
-    X = X.copy(deep=False) if views else X
-    for name in views:
-        plain = pa.array(X[name]).cast(pa.large_string())
-        X[name] = type(X[name].array)(pa.chunked_array([plain]))
-    return X
+    kinds = [pa.large_string() if kind == view else kind for kind in X.schema.types]
+    return X.cast(pa.schema(zip(X.column_names, kinds, strict=True)))
 
 
 def checked_sparse(X: Any) -> Any:
@@ -236,46 +224,19 @@ def checked_sparse(X: Any) -> Any:
         return unmasked(X)
     if X.format not in ("csr", "csc", "bsr", "coo"):
         X = X.tocsr()
-    if X.format == "coo":
-        named = list(zip(X.coords, X.shape, strict=True))
-    else:
-        block = X.blocksize if X.format == "bsr" else (1, 1)
-        sizes = [size // step for size, step in zip(X.shape, block, strict=True)]
-        n_starts, size = reversed(sizes) if X.format == "csc" else sizes
-        starts = X.indptr
-        stored = min(len(X.indices), len(X.data))
-        if (
-            len(starts) != n_starts + 1
-            or starts[0] != 0
-            or starts[-1] > stored
-            or (np.diff(starts) < 0).any()
-        ):
-            raise ValueError(
-                "X is a damaged sparse matrix: its indptr does not rise from 0 to "
-                f"{stored}. {REBUILD}"
-            )
-        named = [(X.indices, size)]
-    for indices, size in named:
-        for bad in indices[(indices < 0) | (indices >= size)][:1]:
-            raise ValueError(
-                f"X is a damaged sparse matrix: it has the index {bad} where {size} "
-                f"is the size. {REBUILD}"
-            )
-    return X
-
-
-def refuse_text(X: Any) -> None:
-    """Raise ValueError where X is an array of text or dates alone, in which numbers
-    would be text too.
-    """
-    kind = getattr(getattr(X, "dtype", None), "kind", "")
-    if kind in {*"USTMm"}:
-        what = "dates" if kind in "Mm" else "text"
+    try:
+        if X.format == "coo":
+            type(X)((X.data, X.coords), shape=X.shape)  # which checks its indices
+        else:
+            X.check_format()
+            if (np.diff(X.indptr) < 0).any():  # also where there are no entries
+                raise ValueError("indptr falls")
+    except ValueError as error:
         raise ValueError(
-            f"X is an array of {what}; pass a data frame, whose columns of {what} are "
-            "encoded, or where another estimator makes arrays of frames, encode them "
-            "before it: make_pipeline(TableEncoder(), ...)."
-        )
+            f"X is a damaged sparse matrix: {error}. Build it again, for example from "
+            "its entries: csr_array((data, (rows, columns)), shape=...)."
+        ) from None
+    return X
 
 
 def checked_matrix(X: Any, start: int = 0) -> Any:
@@ -290,7 +251,13 @@ def checked_matrix(X: Any, start: int = 0) -> Any:
     start : int
         Number of its first row, for messages.
     """
-    refuse_text(X)
+    if X.dtype.kind in "USTMm":
+        what = "dates" if X.dtype.kind in "Mm" else "text"
+        raise ValueError(
+            f"X is an array of {what}; pass a data frame, whose columns of {what} are "
+            "encoded, or where another estimator makes arrays of frames, encode them "
+            "before it: make_pipeline(TableEncoder(), ...)."
+        )
     if X.dtype.kind == "c":
         raise ValueError(
             "Complex data not supported; give real and imaginary parts as columns."
@@ -328,20 +295,14 @@ def require_finite(
     cure : str
         Of NaN.
     """
-    values = X.data if sp.issparse(X) else X
-    if sum_is_finite(values) or np.isfinite(values).all():
+    refuse_infinite(X, names, start)
+    if are_finite(X.data if sp.issparse(X) else X):
         return
-    bad = int(np.argmin(np.isfinite(values)))
-    row, column = divmod(bad, X.shape[1])
-    if sp.issparse(X):
-        row, column = (int(indices[bad]) for indices in X.tocoo().coords)
-    nan = np.isnan(np.ravel(values)[bad])
-    what = "NaN" if nan else "infinity (inf)"
-    name = column if names is None else repr(names[column])
-    cure = cure if nan else "Drop or clip such values."
-    raise ValueError(
-        f"Input X contains {what} in row {start + row}, column {name}. {cure}"
-    )
+    for row, j in first_entry(X, np.isnan):
+        name = j if names is None else repr(names[j])
+        raise ValueError(
+            f"Input X contains NaN in row {start + row}, column {name}. {cure}"
+        )
 
 
 def as_dense(X: Any) -> NDArray:

@@ -1,46 +1,37 @@
 """Counts, moments and categories of the columns of a table, which decide its encoding,
 as a sum over its rows.
-
-Columns of large integers keep their extremes, since double precision may make equal
-ones of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from operator import add, iadd
+from operator import iadd
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from bochner.data.columns import (
     PARTS,
     as_written,
     base_kind,
     column_name,
-    infinity,
     missing,
     read_column,
     refuse_infinite,
     table_columns,
 )
-from bochner.data.table_input import require_width
+from bochner.data.table_input import require_finite, require_width
 from bochner.data.written_values import written_kind
-from bochner.notices import listed, warn
+from bochner.notices import warn
 
-LARGE = 2.0**49
-"""Size from which on columns are looked at: integers near the least that may count as
-equal though they differ."""
-
+LARGE = 2.0**49  # from which on different integers may count as equal
 WHY = "integers differ only in digits that floating-point numbers drop at their size"
-
-Extremes = dict[str, tuple[int, int]]
 
 
 def is_constant(low: Any, high: Any) -> Any:
@@ -60,18 +51,6 @@ def floats_of_targets(y: NDArray) -> NDArray:
         if np.any(differ & is_constant(values.min(axis=0), values.max(axis=0))):
             warn(f"A target counts as constant: its {WHY}; subtract the least of them.")
     return values
-
-
-def warn_of_equal(names: Sequence[str]) -> None:
-    """Warn of columns of different integers that count as constant."""
-    if names:
-        subject, verb = "Columns", "count as constant: their"
-        if len(names) == 1:
-            subject, verb = "Column", "counts as constant: its"
-        warn(
-            f"{subject} {listed(names)} {verb} {WHY}; subtract the least of them, or "
-            "give the column as text."
-        )
 
 
 def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], float]:
@@ -136,55 +115,36 @@ class Summary:
         """Summary of finite or missing float64 `values` of shape (n, q), with
         positive weights of shape (n,).
         """
-        n, q = values.shape
-        if n == 0:
-            return cls.empty(q)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = _total(weight, values)
-            if np.isfinite(total).all():
-                weights = np.full(q, weight.sum())
-                mean = total / weights
-                low = values.min(axis=0)
-                high = values.max(axis=0)
-                deviations = values - mean
-            else:
-                is_present = ~np.isnan(values)
-                weights = _total(weight, is_present)
-                total = _total(weight, np.where(is_present, values, 0.0))
-                mean = _ratio(total, weights)
-                low = np.where(is_present, values, np.inf).min(axis=0)
-                high = np.where(is_present, values, -np.inf).max(axis=0)
-                deviations = np.where(is_present, values - mean, 0.0)
+            is_present = ~np.isnan(values)
+            weights = _total(weight, is_present)
+            mean = _ratio(_total(weight, np.where(is_present, values, 0.0)), weights)
+            deviations = np.where(is_present, values - mean, 0.0)
             residual = _ratio(_total(weight, deviations), weights)
             squares = _total(weight, np.square(deviations, out=deviations))
             squares = np.maximum(squares - weights * residual**2, 0.0)
+        low = np.fmin.reduce(values, axis=0, initial=np.inf)
+        high = np.fmax.reduce(values, axis=0, initial=-np.inf)
         many = _some_between(values, low, high)
         return cls(weights, mean + residual, squares, low, high, many)
 
     @classmethod
     def of_sparse(cls, X: Any, weight: NDArray) -> Summary:
-        """Summary of the columns of a canonical CSR matrix, in one pass over its
-        entries.
-        """
+        """Summary of the columns of a canonical CSR matrix."""
         n, q = X.shape
         if n == 0:
             return cls.empty(q)
-        data = X.data.astype(np.float64)
-        column = X.indices
-        entry_weight = np.repeat(weight, np.diff(X.indptr))
-        full = weight.sum()
+        X = X.astype(np.float64)
+        weights = np.full(q, weight.sum())
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.bincount(column, entry_weight * data, q) / full
-            squares = np.bincount(column, entry_weight * (data - mean[column]) ** 2, q)
-            rest = np.maximum(full - np.bincount(column, entry_weight, q), 0.0)
-            squares = squares.astype(np.float64) + rest * mean**2
-        zeros = np.bincount(column, minlength=q) < n
-        ends = X.min(axis=0), X.max(axis=0)
-        low, high = (end.toarray().ravel().astype(np.float64) for end in ends)
-        between = (data > low[column]) & (data < high[column])
-        many = np.bincount(column[between], minlength=q) > 0
-        many |= zeros & (low < 0.0) & (high > 0.0)
-        return cls(np.full(q, full), mean, squares, low, high, many)
+            mean, variance = mean_variance_axis(X, axis=0, weights=weight)
+            squares = variance * weights
+        low, high = min_max_axis(X, axis=0)
+        has_zeros = np.bincount(X.indices, minlength=q) < n
+        is_between = (X.data > low[X.indices]) & (X.data < high[X.indices])
+        many = np.bincount(X.indices, is_between, q) > 0
+        many |= has_zeros & (low < 0.0) & (high > 0.0)
+        return cls(weights, mean, squares, low, high, many)
 
     def __add__(self, other: Summary) -> Summary:
         weight = self.weight + other.weight
@@ -280,12 +240,10 @@ class TableStatistic:
         Weight of every category of a column of text, by the column's number. In sums of
         blocks with more than 2^20 categories, only the heaviest of such a column; their
         weights may be too small.
-    undercounts : dict of str to float, or None
+    undercounts : dict of str to float
         For such columns, by how much each weight may be too small at most, also that of
         a category that is left out: at most the sum of all weights over 2^19.
-    integers : dict of str to (int, int), or None
-        Least and greatest value of columns of large integers, by the column's number.
-    declared : list of str, or None
+    declared : list of str
         Numbers of columns of text whose type says that they are categories.
     """
 
@@ -296,9 +254,8 @@ class TableStatistic:
     missing: NDArray
     summary: Summary
     categories: dict[str, dict[str, float]]
-    undercounts: dict[str, float] | None = None
-    integers: Extremes | None = None
-    declared: list[str] | None = None
+    undercounts: dict[str, float] = field(default_factory=dict)
+    declared: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -331,11 +288,7 @@ class TableStatistic:
         is_matrix = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
         if not is_matrix or (kinds and "mixed" in kinds):
             return _of_columns(X, weight, kinds)
-        step = max(1, BLOCK_ENTRIES // X.shape[1])
-        starts = range(0, max(len(X), 1), step)
-        return reduce(
-            add, (_of_numbers(X[a : a + step], weight[a : a + step], a) for a in starts)
-        )
+        return _of_numbers(X, weight)
 
     def __add__(self, other: TableStatistic) -> TableStatistic:
         categories = {j: dict(counts) for j, counts in self.categories.items()}
@@ -355,14 +308,9 @@ class TableStatistic:
         self.rows = a.rows + b.rows
         self.missing = a.missing + b.missing
         self.summary = a.summary + b.summary
-        self.integers = dict(a.integers or {})
-        for j, ends in (b.integers or {}).items():
-            both = ends + self.integers.get(j, ends)
-            self.integers[j] = min(both), max(both)
-        for j, lost in (other.undercounts or {}).items():
+        for j, lost in other.undercounts.items():
             self._lose(j, lost)
-        declared = (self.declared or []) + (other.declared or [])
-        self.declared = sorted(set(declared)) or None
+        self.declared = sorted({*self.declared, *other.declared})
         for j, weights in b.categories.items():
             counts = self.categories.setdefault(j, {})
             for category, weight in weights.items():
@@ -381,8 +329,8 @@ class TableStatistic:
 
     def _lose(self, j: str, weight: float) -> None:
         """Note that counts of a column may be too small by so much more."""
-        lost = self.undercounts or {}
-        self.undercounts = lost | {j: lost.get(j, 0.0) + weight}
+        lost = self.undercounts.get(j, 0.0) + weight
+        self.undercounts = self.undercounts | {j: lost}
 
     def with_written(
         self, as_text: Collection[int], day_first: bool | None
@@ -397,12 +345,12 @@ class TableStatistic:
         day_first : bool or None
             As of `written_kind`.
         """
-        stay = {*map(str, as_text), *(self.declared or ())}
+        stay = {*map(str, as_text), *self.declared}
         kinds = list(self.kinds)
         gaps = self.missing.copy()
         read: dict[int, Summary] = {}
         categories = dict(self.categories)
-        undercounts = dict(self.undercounts or {})
+        undercounts = dict(self.undercounts)
         for key, counts in self.categories.items():
             if key in stay:
                 continue
@@ -430,7 +378,7 @@ class TableStatistic:
             missing=gaps,
             summary=_stack(parts),
             categories=categories,
-            undercounts=undercounts or None,
+            undercounts=undercounts,
         )
 
     def _parts(self) -> list[Summary]:
@@ -442,17 +390,16 @@ class TableStatistic:
         """Name of a column."""
         return column_name(self.names, j)
 
-    def equal_integers(self) -> list[str]:
-        """Names of columns of different integers that count as constant in double
-        precision.
+    def constant_columns(self) -> list[int]:
+        """Numbers of columns of numbers that count as constant in double precision,
+        though large integers in them may differ.
         """
-        first = part_offsets(self.kinds)
-        constant = is_constant(self.summary.low, self.summary.high)
-        return [
-            self.name(int(j))
-            for j, (low, high) in (self.integers or {}).items()
-            if low < high and constant[first[int(j)]]
-        ]
+        summary = self.summary
+        is_suspect = is_constant(summary.low, summary.high)
+        is_suspect &= np.abs(summary.low) >= LARGE
+        offsets = part_offsets(self.kinds)
+        columns = np.searchsorted(offsets, np.flatnonzero(is_suspect), side="right") - 1
+        return [j for j in columns.tolist() if base_kind(self.kinds[j]) == "number"]
 
     def expected(self) -> list[str | None]:
         """Kind of each column, None where no value has been seen."""
@@ -494,11 +441,7 @@ def part_offsets(kinds: Sequence[str]) -> NDArray:
 
 def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     X = X.tocsr()
-    if np.isnan(X.data).any():
-        raise ValueError("Input X contains NaN, which sparse input may not")
-    for entry in np.flatnonzero(np.isinf(X.data))[:1].tolist():
-        row, j = (int(indices[entry]) for indices in X.tocoo().coords)
-        raise infinity(f"x{j}", row)
+    require_finite(X)
     counted = weight > 0
     if not counted.all():
         X, weight = X[counted], weight[counted]
@@ -508,26 +451,26 @@ def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
     n, p = X.shape
     kinds = ["number"] * p
     summary = Summary.of_sparse(X, weight)
-    integers = _integers(lambda j: X.data[X.indices == j], kinds, summary, slice(None))
-    return TableStatistic(
-        n, kinds, None, True, np.zeros(p, np.int64), summary, {}, integers=integers
-    )
+    return TableStatistic(n, kinds, None, True, np.zeros(p, np.int64), summary, {})
 
 
-def _of_numbers(X: NDArray, weight: NDArray, start: int) -> TableStatistic:
-    """Statistic of an array of numbers whose first row is row `start` of the table."""
-    values = X.astype(np.float64, order="C")
-    refuse_infinite(values, None, start)
-    counted = weight > 0
-    if not counted.all():
-        values, weight = values[counted], weight[counted]
-    gaps = np.isnan(values).sum(axis=0)
-    kinds = ["number"] * X.shape[1]
-    summary = Summary.of(values, weight)
-    integers = _integers(lambda j: X[:, j], kinds, summary, counted)
-    return TableStatistic(
-        len(values), kinds, None, False, gaps, summary, {}, integers=integers
-    )
+def _of_numbers(X: NDArray, weight: NDArray) -> TableStatistic:
+    """Statistic of an array of numbers, a block of rows after the other."""
+    n, p = X.shape
+    summary = Summary.empty(p)
+    gaps = np.zeros(p, np.int64)
+    step = max(1, BLOCK_ENTRIES // p)
+    for start in range(0, n, step):
+        values = X[start : start + step].astype(np.float64, order="C")
+        refuse_infinite(values, None, start)
+        block_weight = weight[start : start + step]
+        counted = block_weight > 0
+        if not counted.all():
+            values, block_weight = values[counted], block_weight[counted]
+        gaps += np.isnan(values).sum(axis=0)
+        summary += Summary.of(values, block_weight)
+    n_counted = int(np.count_nonzero(weight))
+    return TableStatistic(n_counted, ["number"] * p, None, False, gaps, summary, {})
 
 
 def _of_columns(
@@ -556,12 +499,11 @@ def _of_columns(
             continue
         codes, labels = values[0][keep][~gap], values[1]
         totals = np.bincount(codes, weight[~gap], len(labels)).tolist()
-        seen = np.bincount(codes, minlength=len(labels))
         counts = categories[str(j)] = {}
-        for i in np.flatnonzero(seen).tolist():
-            counts[labels[i]] = counts.get(labels[i], 0.0) + totals[i]
+        for label, total in zip(labels, totals, strict=True):
+            if total > 0:
+                counts[label] = counts.get(label, 0.0) + total
     summary = _stack(parts)
-    integers = _integers(columns.__getitem__, column_kinds, summary, counted)
     return TableStatistic(
         len(weight),
         column_kinds,
@@ -570,27 +512,8 @@ def _of_columns(
         np.array(gaps, np.int64),
         summary,
         categories,
-        integers=integers,
-        declared=declared or None,
+        declared=declared,
     )
-
-
-def _integers(
-    column: Callable[[int], Any], kinds: list[str], summary: Summary, counted: Any
-) -> Extremes:
-    """Extremes of the columns of large integers, of the rows that count."""
-    size = np.maximum(np.abs(summary.low), np.abs(summary.high))
-    offsets = part_offsets(kinds)
-    large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
-    extremes = {}
-    for j in (np.searchsorted(offsets, large, side="right") - 1).tolist():
-        values = column(j)
-        is_series = isinstance(values, nw.Series)
-        whole = values.dtype.is_integer() if is_series else values.dtype.kind in "iu"
-        if base_kind(kinds[j]) == "number" and whole:
-            values = values.filter(counted.tolist()) if is_series else values[counted]
-            extremes[str(j)] = int(values.min()), int(values.max())
-    return extremes
 
 
 # Of a common unit: columns, and the share of them and of the greatest value

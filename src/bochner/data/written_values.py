@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,30 +39,48 @@ CODES = (
 )
 LOOKED_AT = 200  # first values, of which enough must fit before all are tried
 NEARLY_SORTED = 0.95  # of the steps from one value to the next go the same way
-ORDERS = ("day/month/year", "month/day/year", "year/month/day", "month/year")
 NAMES_OF_MONTHS = (
     "january february march april may june july august september october november "
     "december"
 )
+# By all of their names in dates
 MONTHS = {
     name: number
     for number, full in enumerate(NAMES_OF_MONTHS.split(), 1)
-    for name in (full, full[:3], full[:4])
+    for name in (full, full[:3], full[:4], str(number), f"{number:02d}")
 }
 NOON = 12 * 3600.0  # seconds
 CENTURY = 69  # from which years of two digits are of the last century, as in POSIX
 
-CLOCK = r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?(?:\s*([AaPp])\.?[Mm]\.?)?"
-FIELD = r"(\d{1,4}|[A-Za-z]{3,9}\.?)"
-DATE = re.compile(
-    rf"\s*{FIELD}(\s*[/.,-]\s*|\s+){FIELD}(?:(?:\s*[/.,-]\s*|\s+)(\d{{1,4}}))?"
-    rf"(?:(?:\s+|T|,\s*){CLOCK})?\s*"
+CLOCK = (
+    r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d(?:\.\d+)?))?"
+    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?"
 )
+DAY, LONG_YEAR = r"(?P<day>\d{1,2})", r"(?P<year>\d{4})"
+MONTH, NAMED_MONTH = (
+    r"(?P<month>\d{1,2}|[A-Za-z]{3,9}\.?)",
+    r"(?P<month>[A-Za-z]{3,9}\.?)",
+)
+# 1.2.10 is as well a version
+YEAR = r"(?P<year>\d{4}|(?<!\d\.\d\.)(?<!\d\.\d\d\.)\d\d)"
+# A month without a name and without a day is as well a fraction
+FIELDS = {
+    "day/month/year": (DAY, MONTH, YEAR),
+    "month/day/year": (MONTH, DAY, YEAR),
+    "year/month/day": (LONG_YEAR, MONTH, DAY),
+    "month/year": (NAMED_MONTH, YEAR),
+}
+SEPARATOR = r"(?:\s*[/.,-]\s*|\s+)"
+DATES = {
+    order: re.compile(rf"{SEPARATOR.join(fields)}(?:(?:\s+|T|,\s*){CLOCK})?")
+    for order, fields in FIELDS.items()
+}
+SHORT_FIELDS = re.compile(rf"(\d\d){SEPARATOR}\d+{SEPARATOR}(\d\d)(?!\d)")
 ISO_TIME = r"\d\d:\d\d(:\d\d(\.\d+)?)?"
 ISO = re.compile(
     rf"\d{{4}}-\d\d-\d\d([ T]{ISO_TIME}(Z|[+-]\d\d(:?\d\d)?)?)?|{ISO_TIME}"
 )
-TIME_OF_DAY = re.compile(rf"\s*{CLOCK}\s*")
+TIME_OF_DAY = re.compile(CLOCK)
 SIGNS = "$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba"  # of currencies
 NUMBER = re.compile(  # of text with single blanks, see `_tidy`
     r"(?P<open>\()? ?(?P<sign>[-+\N{MINUS SIGN}])? ?"
@@ -82,16 +100,6 @@ DECIMALS = {
     ",": re.compile(r"\d+,?\d*|,\d+"),
 }
 ZEROS_IN_FRONT = re.compile(r"0\d")
-
-
-class Moment(NamedTuple):
-    """What a value that may be a date says: three fields in the order in which they
-    are written, and the time of day in seconds where it has one.
-    """
-
-    fields: tuple[str, ...]
-    separator: str
-    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -135,9 +143,7 @@ def written_kind(
     if not present:
         return Written()
     fitting = [
-        order
-        for order in ORDERS
-        if all(date_written(value, order) for value in present)
+        order for order in DATES if all(date_written(value, order) for value in present)
     ]
     if fitting and _may_begin_with_years(present):
         cure = "years of four digits make them dates"
@@ -185,7 +191,7 @@ def _as_dates(
             "reads them as dates."
         )
     (order,) = fitting
-    has_time = any(_moment(value).seconds is not None for value in present)
+    has_time = any(":" in value for value in present)
     kind = f"{'datetime' if has_time else 'date'}{WRITTEN}{order}"
     return Written(kind, missing, f"Column {name!r}: dates read as {order}.")
 
@@ -222,8 +228,7 @@ def _as_numbers(
     decimal = max(read, key=n_read.__getitem__)
     numbers = read[decimal]
     odd = [value for value in present if value not in numbers]
-    n_odd = sum(counts[value] for value in odd)
-    if n_read[decimal] < LEAST_NUMBERS * (n_read[decimal] + n_odd):
+    if n_read[decimal] < LEAST_NUMBERS * sum(counts[value] for value in present):
         return None
     # 3) Identifiers, and whole numbers that somebody has made text, perhaps with gaps
     if any(ZEROS_IN_FRONT.match(value.strip()) for value in numbers):
@@ -243,9 +248,7 @@ def _as_numbers(
     note = f"Column {name!r}: read as numbers" + (f" of unit {unit}" if unit else "")
     by_other_mark = read["," if decimal == "." else "."]
     doubtful = [
-        value
-        for value, number in numbers.items()
-        if by_other_mark.get(value, number) != number
+        value for value in numbers if by_other_mark.get(value) != numbers[value]
     ]
     if doubtful and len(by_other_mark) == len(numbers):
         note += f", {doubtful[0]!r} as {numbers[doubtful[0]]:g}"
@@ -263,14 +266,9 @@ def _almost_dates(
     """What to say of a column where few values are no dates as of ISO 8601, which make
     text of the others; else empty.
     """
-    head = present[:LOOKED_AT]
-    n_dates = sum(ISO.fullmatch(value) is not None for value in head)
-    if n_dates < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
-        return ""
     odd = [value for value in present if not ISO.fullmatch(value)]
-    n_values, n_odd = (
-        sum(counts[value] for value in values) for values in (present, odd)
-    )
+    n_values = sum(counts[value] for value in present)
+    n_odd = sum(counts[value] for value in odd)
     if not 0 < n_odd <= (1 - LEAST_NUMBERS) * n_values:
         return ""
     return (
@@ -289,12 +287,10 @@ def _may_begin_with_years(values: Sequence[str]) -> bool:
     fields have fewer different values than their last ones, and are not the first days
     of months.
     """
-    dates = [_moment(value).fields for value in values]
-    if any(len(date) != 3 for date in dates):
-        return False
-    first, middle, last = map(set, zip(*dates, strict=True))
-    are_short = {*map(len, first | last)} == {2} and all(map(str.isdigit, middle))
-    return are_short and len(first) < len(last) and first != {"01"}
+    matches = [SHORT_FIELDS.match(_tidy(value)) for value in values]
+    first = {match[1] for match in matches if match is not None}
+    last = {match[2] for match in matches if match is not None}
+    return None not in matches and len(first) < len(last) and first != {"01"}
 
 
 def _unit(match: re.Match[str]) -> str:
@@ -338,66 +334,42 @@ def _is_sorted(values: Sequence[str], order: str) -> bool:
     return len(steps) > 1 and max(share, 1 - share) >= NEARLY_SORTED
 
 
-def _moment(value: str) -> Moment:
-    """The fields of a value; none where it is no date."""
-    match = DATE.fullmatch(_tidy(value))
-    if match is None:
-        return Moment((), "", None)
-    first, separator, second, third, *clock = match.groups()
-    fields = (first, second) if third is None else (first, second, third)
-    return Moment(fields, separator.strip(), _seconds(*clock))
-
-
-def _seconds(
-    hour: str | None, minute: str | None, second: str | None, half: str | None
-) -> float | None:
-    """Seconds since midnight, infinite where there is no such time; None where no
-    time is given.
+def _seconds(match: re.Match[str]) -> float:
+    """Seconds since midnight of a match with a clock, 0 without any; NaN where there is
+    no such time.
     """
-    if hour is None or minute is None:
-        return None
-    hours = int(hour)
-    if half is not None:
+    if match["hour"] is None:
+        return 0.0
+    hours = int(match["hour"])
+    if match["half"] is not None:
         if not 1 <= hours <= 12:
-            return np.inf
-        hours = hours % 12 + 12 * (half.lower() == "p")
-    seconds = float(second or 0)
-    possible = hours < 24 and int(minute) < 60 and seconds < 60
-    return 3600.0 * hours + 60.0 * int(minute) + seconds if possible else np.inf
+            return np.nan
+        hours = hours % 12 + 12 * (match["half"].lower() == "p")
+    minutes = int(match["minute"])
+    seconds = float(match["second"] or 0)
+    is_possible = hours < 24 and minutes < 60 and seconds < 60
+    return 3600.0 * hours + 60.0 * minutes + seconds if is_possible else np.nan
 
 
 def date_written(value: str, order: str) -> datetime | None:
     """The moment that a text holds, whose day, month and year are in an order; None
     where it is none.
     """
-    fields, separator, seconds = _moment(value)
-    names = order.split("/")
-    if len(fields) != len(names) or seconds == np.inf:
+    match = DATES[order].fullmatch(_tidy(value))
+    if match is None:
         return None
-    said = dict(zip(names, fields, strict=True))
-    month = said["month"].rstrip(".").lower()
-    named = month in MONTHS
-    if not named and not (month.isdigit() and len(month) <= 2):
+    month = MONTHS.get(match["month"].rstrip(".").lower())
+    seconds = _seconds(match)
+    if month is None or np.isnan(seconds):
         return None
-    day = said.get("day", "1")
-    year = said["year"]
-    if not (day.isdigit() and len(day) <= 2 and year.isdigit()):
-        return None
-    # A month without a name and without a day is as well a fraction, and 1.2.10 is as
-    # well a version
-    short = len(year) == 2
-    doubtful = (short and separator == ".") or "day" not in said
-    if (doubtful and not named) or len(year) not in (2, 4):
-        return None
-    if short and names[0] == "year":
-        return None
-    number = int(year)
-    number += (1900 if number >= CENTURY else 2000) if short else 0
+    year = int(match["year"])
+    if len(match["year"]) == 2:
+        year += 1900 if year >= CENTURY else 2000
+    day = int(match["day"]) if "day" in order else 1
     try:
-        start = datetime(number, MONTHS[month] if named else int(month), int(day))
+        return datetime(year, month, day) + timedelta(seconds=seconds)
     except ValueError:
         return None
-    return start + timedelta(seconds=seconds or 0.0)
 
 
 def read_written(labels: Sequence[str], kind: str) -> Floats:
@@ -426,8 +398,7 @@ def read_written(labels: Sequence[str], kind: str) -> Floats:
 
 def _seconds_of_day(label: str) -> float:
     match = TIME_OF_DAY.fullmatch(_tidy(label))
-    seconds = None if match is None else _seconds(*match.groups())
-    return np.nan if seconds is None or seconds == np.inf else seconds
+    return np.nan if match is None else _seconds(match)
 
 
 def _seconds_since_1970(label: str, order: str) -> float:

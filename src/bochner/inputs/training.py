@@ -259,6 +259,7 @@ class TrainingRows:
         else:
             statistic = self.summary.table
         encoder = encoder_of(statistic, standardize, **text)
+        encoder.caution_equal(self.X, self.weight)
         return encoder.without_outliers(self.X, self.weight)
 
     def encoded(

@@ -34,6 +34,7 @@ from bochner.selection.comparison import (
     Race,
     concatenate,
 )
+from bochner.selection.exact import validate_exactly
 from bochner.selection.lengthscale import (
     choose_for_few,
     choose_kernel,
@@ -291,7 +292,7 @@ def fit_isotropic(
         )
     if few is not None:
         features = KernelRows(few.kernel)
-        trial = problem.validator.solve_exactly(few.kernel, few.alpha_per_weight)
+        trial = validate_exactly(problem.validator, few.kernel, few.alpha_per_weight)
         return CandidateResult(
             kind.name, kind.rank, trial.n_rows, trial, lambda size: [(1.0, features)]
         )

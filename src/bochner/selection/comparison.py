@@ -17,6 +17,7 @@ from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves, size_name
 from bochner.features.nystroem import KernelRows
+from bochner.selection.exact import validate_exactly
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Candidate, Report, RowsCurve
@@ -248,7 +249,7 @@ class Race:
             rows = validator.subsample(size)
             features = concatenate(entry.of_size(size_of_model))
             if isinstance(features, KernelRows):
-                return rows.solve_exactly(features.kernel, entry.trial.share).losses
+                return validate_exactly(rows, features.kernel, entry.trial.share).losses
             features.draw(self.problem.n_columns).fit_sample(rows.X, rows.weight)
             if entry.has_bins:
                 return rows.iterate(

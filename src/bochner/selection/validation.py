@@ -25,15 +25,12 @@ from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.metric import Metric
-from bochner.features.nystroem import KernelRows
 from bochner.features.stored import Stored, StoredRows
-from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.split import folds, rows_held_out
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
-from bochner.solvers.kernel_matrix import LEAST_TOL, solve_exact
 from bochner.solvers.line_search import best_alpha
 from bochner.solvers.losses import Logistic
 from bochner.solvers.newton import Reweighted
@@ -543,31 +540,6 @@ class Validator:
             trials.append(ValidationResult(*result_fields, self.n_rows))
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
-
-    def solve_exactly(
-        self, kernel: Kernel, alpha_per_weight: float
-    ) -> ValidationResult:
-        """Fit an exact kernel machine, with a ridge penalty for a unit of weight."""
-        clock = Budget()
-        features = KernelRows(kernel).draw(self.X.shape[1])
-        features.fit_rows(self.X)
-        alpha = alpha_per_weight * float(self.weight.sum())
-        rows = Design(self.fitted.encoded(np.float64), features, np.float64)
-        assert rows.dense is not None
-        solution = solve_exact(
-            rows.dense, rows.source.whole(), alpha, LEAST_TOL, self.seed
-        )
-        validating = Design(ArraySource(self.X_out, self.y_out), features, np.float64)
-        predicted = validating.predict(solution.coef, solution.intercept)
-        return ValidationResult(
-            self.losses(predicted.T),
-            np.array([alpha]),
-            0,
-            predicted,
-            clock.elapsed,
-            alpha_per_weight,
-            n_rows=self.n_rows,
-        )
 
     def mapped(self, metric: Metric) -> Validator:
         """Copy the validator, its rows in the coordinates of a metric."""
