@@ -1203,7 +1203,9 @@ def test_columns_that_are_text_because_of_few_values(folder, done, refused):
     fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}0x10,1,2.5\n"), "--target", "y", *FAST)
     assert done(*fit)["notes"] == [
         "Column 'x': read as numbers; 1 of its values are none and count as missing: "
-        "'0x10'."
+        "'0x10'.",
+        "Read from text: x (number written 1.5); text_features= (--text in the "
+        "command) names columns that stay text.",
     ]
     for option in ("--exclude", "--text"):
         notes = done(*fit, option, "x")["notes"]

@@ -48,7 +48,7 @@ GRID = np.linspace(0, 1, 20)
 NAMES = [
     "bins, learned scales",
     "Fourier features, learned scales",
-    "Fourier features, one lengthscale",
+    "one lengthscale",
 ]
 
 

@@ -747,12 +747,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return choice
         if choice is None:
             return self._choose_for_few(rows, POLICY.few_rows)
+        few = None
         if choice.model.is_exact:
             few = self._choose_for_few(rows, POLICY.simple_rows)
-            assert few is not None
-            model = replace(few.model, report=choice.model.report)
-            return few._replace(model=model)
-        return choice
+        if few is None:
+            return choice
+        model = replace(few.model, report=choice.model.report)
+        return few._replace(model=model)
 
     def _choose_learned(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of
@@ -1388,7 +1389,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         # Splits belong to all rows, and generators of such cannot be copied
         part = copy(self).set_params(cv=None)
         part = clone(part).set_params(**parameters)
-        part._learns_from_few = bool(self.report_ and self.report_.candidates)
+        # Few rows, whose kernel leave-one-out errors choose, have had no such stage
+        compared = self.report_ is not None and "candidates" in self.report_.seconds
+        part._learns_from_few = compared
         return part
 
     def _html_repr(self) -> str:

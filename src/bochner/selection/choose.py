@@ -152,7 +152,8 @@ def choose(problem: Problem) -> Choice:
         report = _with_rows_curve(race, entry, race.report(entry.name, reason))
         if entry.is_exact:
             features = concatenate(entry.of_size(entry.size))
-            return Choice(Model(features, None, report, is_exact=True))
+            per_weight = entry.trial.share
+            return Choice(Model(features, None, report, per_weight, is_exact=True))
         if entry.has_bins:
             model = _iterated(race, learned_metrics, entry, report)
         else:

@@ -272,9 +272,8 @@ class Race:
         """The candidate that is preferred among those within the noise of the lowest
         loss; and the reason.
 
-        A linear model is preferred to all others. Of few rows, simple ones are, of
-        which an exact kernel machine may be a standard error behind; and where no
-        candidate is clearly better than the mean of the targets, as what they seem to
+        A linear model is preferred to all others. Of few rows, simple ones are, those
+        for classes within a standard error; and where no candidate is clearly better than the mean of the targets, as what they seem to
         tell may be chance. Of more rows bins are preferred for classes, and for numbers
         beside Fourier features, which alone err on outliers and at edges, of which few
         validation rows tell.
@@ -290,7 +289,8 @@ class Race:
 
         def is_as_good(entry: CandidateResult) -> bool:
             usual = self.is_usual(entry) and not self.is_usual(best) and not simple
-            clear = POLICY.near if entry.is_exact else POLICY.clear
+            few_classes = simple and self.validator.is_classifier
+            clear = POLICY.near if few_classes else POLICY.clear
             if usual or not is_signal:
                 clear = POLICY.certain
             return not self.better(best.losses, entry.losses, clear)

@@ -67,9 +67,10 @@ class PartChecksum:
                 continue
             if not isinstance(array, np.ndarray):
                 array = row_hashes(array)
-            elif array.dtype.kind not in "biuf":
-                array = row_hashes(array.reshape(len(array), -1))
-            self._add(name, np.ascontiguousarray(array))
+            if array.dtype.kind in "biuf":
+                self._add(name, np.ascontiguousarray(array))
+            else:
+                self._add_texts(name, array.ravel().tolist())
 
     def keep(self, rows: int) -> None:
         """Count rows that have a target."""
@@ -78,10 +79,12 @@ class PartChecksum:
     def _add_column(self, column: pa.Field, X: pa.Table) -> None:
         if is_text(column.type):
             # Texts of which most differ take long to hash one by one
-            texts = [*map(str, X[0].to_pylist()), ""]
-            self._add(f"column {column.name}", "\0".join(texts).encode())
+            self._add_texts(f"column {column.name}", X[0].to_pylist())
         else:
             self._add(f"column {column.name}", row_hashes(X))
+
+    def _add_texts(self, name: str, values: list[Any]) -> None:
+        self._add(name, "\0".join([*map(str, values), ""]).encode())
 
     def _add(self, name: str, content: Any) -> None:
         self._sums[name] = crc32(content, self._sums.get(name, 0))
