@@ -273,10 +273,10 @@ class Race:
         loss; and the reason.
 
         A linear model is preferred to all others. Of few rows, simple ones are, those
-        for classes within a standard error; and where no candidate is clearly better than the mean of the targets, as what they seem to
-        tell may be chance. Of more rows bins are preferred for classes, and for numbers
-        beside Fourier features, which alone err on outliers and at edges, of which few
-        validation rows tell.
+        for classes within a standard error; and where no candidate is clearly better
+        than the mean of the targets, as what they seem to tell may be chance. Of more
+        rows bins are preferred for classes, and for numbers beside Fourier features,
+        which alone err on outliers and at edges, of which few validation rows tell.
         """
         best = min(self.entries, key=self.loss)
         is_signal = self.is_signal(best)
