@@ -405,3 +405,11 @@ def test_rows_that_are_too_long_to_choose_again(policy):
     assert model.report_.chosen == "one lengthscale"
     assert len(model.features_.rows_) == 400
     assert model.score(X[400:], y[400:]) > 0.92
+
+
+def test_a_short_limit_tries_what_is_preferred_alone():
+    X, y = circle(100)
+    model = KernelMachineClassifier(random_state=0, time_limit=0.5)
+    assert len(model.fit(X, y[:, 0] > 0).report_.candidates) == 1
+    model.set_params(time_limit=60)
+    assert len(model.fit(X, y[:, 0] > 0).report_.candidates) == 4

@@ -815,6 +815,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             is_classifier(self),
             most_rows,
             rows.seed,
+            rows.budget.is_short,
         )
         if few is None:
             return None

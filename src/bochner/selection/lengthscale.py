@@ -471,6 +471,7 @@ def choose_for_few(
     is_classifier: bool,
     most_rows: int,
     seed: int,
+    is_short: bool = False,
 ) -> FewRows | None:
     """Choose the lengthscale of a kernel and the ridge penalty for few rows, by 400 of
     them at most.
@@ -492,6 +493,8 @@ def choose_for_few(
         Distinct rows at most.
     seed : int
         Of the rows that choose.
+    is_short : bool, default=False
+        Whether there is time for the preferred kernel and unit only.
 
     Returns
     -------
@@ -520,6 +523,9 @@ def choose_for_few(
             else ways | common
         )
     kernels = AUTO if name == "auto" else (name,)
+    if is_short:
+        kernels = kernels[:1]
+        ways = dict([next(iter(ways.items()))])
     searches = {
         label: LengthscaleSearch(
             rows, kernel, label, lengths, spread, alphas, is_classifier
