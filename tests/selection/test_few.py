@@ -413,3 +413,29 @@ def test_a_short_limit_tries_what_is_preferred_alone():
     assert len(model.fit(X, y[:, 0] > 0).report_.candidates) == 1
     model.set_params(time_limit=60)
     assert len(model.fit(X, y[:, 0] > 0).report_.candidates) == 4
+
+
+@pytest.mark.parametrize("machine", [KernelMachineRegressor, KernelMachineClassifier])
+def test_a_refit_to_many_rows_has_random_features(machine, policy):
+    """Of the same kernel; that of few rows stays exact, as where it is asked for."""
+    policy(folded_rows=300)
+    X, y = circle(1000)
+    y = (y[:, 0] > 0).astype(int)
+    model = machine(random_state=0).fit(X[:100], y[:100])
+    kernel = model.kernel_
+    assert model.refit(X[:200], y[:200]).solver_ == "exact"
+    assert model.refit(X[:800], y[:800]).solver_ == "direct"
+    assert model.features_.kernel is kernel
+    asked = machine(solver="exact", random_state=0).fit(X[:100], y[:100])
+    assert asked.refit(X[:800], y[:800]).solver_ == "exact"
+    ours, theirs = (one.predict(X[800:]) for one in (model, asked))
+    assert np.mean(np.abs(ours - theirs)) < 0.1 * y.std()
+
+
+def test_many_targets_have_random_features():
+    """Predictions of all trials would not fit in memory."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    Y = np.sin(X @ rng.standard_normal((2, 20)))
+    assert KernelMachineRegressor(random_state=0).fit(X, Y).solver_ == "direct"
+    assert KernelMachineRegressor(random_state=0).fit(X, Y[:, :3]).solver_ == "exact"

@@ -95,7 +95,7 @@ from bochner.planning.solver_choice import (
     choose_streamed_solver,
     penalty_ratio,
 )
-from bochner.selection.budget import Budget
+from bochner.selection.budget import Budget, choose_n_components
 from bochner.selection.choose import Choice, Model, choose
 from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.policy import POLICY
@@ -805,6 +805,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             rows.source.splits is not None
             or isinstance(self.kernel, Kernel)
             or self.features not in ("auto", "fourier")
+            or self.loss in NUMBER_LOSSES
         ):
             return None
         few = choose_for_few(
@@ -1016,6 +1017,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         Bins are stored and not solved for where `stores_alone`.
         """
         features = fixed(features)
+        is_default = self.solver_ == "exact" and self.solver == "auto"
+        if is_default and source.n_counted > POLICY.folded_rows:
+            # Nobody has asked for the kernel matrix of many rows
+            self.solver_ = "direct"
+            self.solver_reason_ = "more rows than the exact kernel is taken for"
+            size = choose_n_components(source.n_rows, source.weights)
+            assert self.kernel_ is not None
+            features = FourierFeatures(self.kernel_, size, random_state=seed)
+            self._keep_features(features)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
         stopping = None

@@ -1135,7 +1135,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             raise ValueError(
                 "The exact solver has no leave-one-out errors where it iterates, "
                 "beyond 20,000 rows: use solver='auto'."
-                if self.solver_ == "exact" and self.uncertainty
+                if self.solver_ == "exact" and self._request.wants("intervals")
                 else "Intervals and quantiles need a fit with uncertainty=True or "
                 "'intervals'."
             )

@@ -359,7 +359,7 @@ class LengthscaleSearch:
     Parameters
     ----------
     rows : Block
-        X dense, targets from -1 to 1, weights.
+        X dense, targets from -1 to 1 or standardised numbers, weights.
     name : str
         Of the kernel.
     way : str
@@ -505,6 +505,8 @@ def choose_for_few(
     if (
         source.n_counted == 0
         or min(source.n_counted, most_rows) * source.X.shape[1] > POLICY.few_entries
+        # Predictions of all trials are held
+        or not (is_classifier or source.n_outputs <= POLICY.mixed_outputs)
     ):
         return None
     clock = Budget()
@@ -539,7 +541,7 @@ def choose_for_few(
 
 def _distinct(source: ArraySource, most: int, seed: int) -> Block | None:
     """Distinct dense rows, or some of them; None if there are too many or too few, or
-    only one class.
+    all have the same target.
     """
     # Few rows repeated a hundred times and more are looked for no more
     if source.n_rows > most * 100:
