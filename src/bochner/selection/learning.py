@@ -20,7 +20,6 @@ from bochner.selection.candidates import (
     FOURIER,
     LINEAR,
     LearnedMetrics,
-    isotropic,
     why_no_halves,
     why_no_map,
 )
@@ -28,6 +27,7 @@ from bochner.selection.comparison import (
     CandidateResult,
     Race,
 )
+from bochner.selection.kernel_candidates import isotropic
 from bochner.selection.metric_learning import (
     LearningRows,
     MetricTask,

@@ -1,0 +1,164 @@
+"""Candidates of one kernel, exact or by Fourier features: one lengthscale, or learned
+ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from bochner.features import FourierFeatures
+from bochner.features.metric import Metric, MetricFeatures
+from bochner.features.nystroem import KernelRows
+from bochner.kernels import Gaussian, Kernel, Stationary
+from bochner.kernels.catalogue import NAMED
+from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
+from bochner.selection.exact import validate_exactly
+from bochner.selection.lengthscale import choose_for_few, choose_kernel
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import Problem
+from bochner.selection.sizes import n_features, n_trial_features
+from bochner.selection.validation import Validator
+from bochner.solvers.line_search import Tried, walk_downhill
+
+if TYPE_CHECKING:
+    from bochner.selection.candidates import CandidateKind, LearnedMetrics
+
+
+def isotropic(problem: Problem) -> Stationary:
+    """The kernel with one lengthscale for all columns, or for all in their common
+    unit.
+    """
+    space = problem.space
+    fitted = problem.validator.fitted
+    way = space.kernel, problem.column_units, space.alphas, problem.seed
+    return choose_kernel(fitted, *way, budget=problem.trials)
+
+
+def trial_rows(race: Race) -> Validator:
+    """The rows of trials of Fourier features, alone and beside bins."""
+    if race.problem.is_large:
+        return race.screened.subsample(POLICY.compared_rows)
+    return race.screened
+
+
+def fit_fourier(
+    kind: CandidateKind,
+    race: Race,
+    metric: Metric | None,
+    make: Callable[[float], Kernel],
+    starts: list[float],
+) -> CandidateResult:
+    """Fit Fourier features of a metric, or of the encoded columns, at the best
+    lengthscale.
+
+    Around the best of the sizes to start with it is looked for by fits with few
+    features.
+    """
+    problem = race.problem
+    D = n_features(race.problem)
+    shares = np.array(POLICY.shares)
+    few = n_trial_features(problem)
+    more = max(D // 2, 1)
+    rows_of_trials = trial_rows(race)
+
+    def fit(
+        size: float, n_components: int, shares: NDArray, rows: Validator
+    ) -> CandidateResult:
+        def of_size(n_components: int) -> Maps:
+            features = FourierFeatures(
+                make(size), n_components, random_state=problem.seed + 1
+            )
+            return [
+                (1.0, features if metric is None else MetricFeatures(metric, features))
+            ]
+
+        features = concatenate(of_size(n_components)).draw(problem.n_columns)
+        trial = rows.solve(features, shares, problem.alphas)
+        return CandidateResult(kind.name, kind.rank, n_components, trial, of_size)
+
+    tried: Tried[float, CandidateResult] = Tried(
+        lambda size: fit(size, few, shares, rows_of_trials)
+    )
+
+    def loss(size: float) -> float:
+        return race.loss(tried[size])
+
+    best = start = min(starts, key=loss)
+    if problem.has_time:
+        best *= 2 ** walk_downhill(
+            lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.farthest_size
+        )
+    entry = replace(
+        tried[best], sizes=[(-float(np.log2(size)), loss(size)) for size in tried]
+    )
+    nearest = int(np.argmin(np.abs(np.log(shares / entry.trial.share))))
+    around = shares[max(nearest - 2, 0) : nearest + 2]
+    if problem.is_large and nearest == 0:
+        around = np.array([POLICY.smallest_share, *around])
+    larger = partial(fit, best, more, around, race.screened)
+    return entry if few == more else replace(entry, larger=larger)
+
+
+def fit_isotropic(
+    kind: CandidateKind, race: Race, learned_metrics: LearnedMetrics
+) -> CandidateResult:
+    """Fit one lengthscale: Gaussian or Laplacian, columns scaled or not. Few rows have
+    the exact kernel, more of them Fourier features.
+    """
+    problem = race.problem
+    few = None
+    if problem.may_be_exact:
+        few = choose_for_few(
+            problem.split.fit,
+            problem.space.kernel,
+            problem.column_units,
+            None,
+            True,
+            POLICY.simple_rows,
+            problem.seed,
+        )
+    if few is not None:
+        features = KernelRows(few.kernel)
+        trial = validate_exactly(problem.validator, few.kernel, few.alpha_per_weight)
+        return CandidateResult(
+            kind.name, kind.rank, trial.n_rows, trial, lambda size: [(1.0, features)]
+        )
+    kernel = (
+        isotropic(race.problem)
+        if learned_metrics.common_unit is None
+        else learned_metrics.common_unit
+    )
+
+    def make(size: float) -> Kernel:
+        return clone(kernel).set_params(
+            lengthscale=np.asarray(kernel.lengthscale) * size
+        )
+
+    return fit_fourier(kind, race, None, make, [1.0])
+
+
+def fit_scaled(
+    kind: CandidateKind, race: Race, learned_metrics: LearnedMetrics
+) -> CandidateResult:
+    """Fit Fourier features with learned lengthscales of columns or of principal
+    components.
+    """
+    kernel = race.problem.space.kernel
+    learned = learned_metrics.metrics["fourier"]
+    if learned_metrics.common_unit is not None:
+        kind = kind._replace(name=kind.name + " of principal components")
+    starts = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
+    return fit_fourier(
+        kind,
+        race,
+        learned.metric,
+        Gaussian if kernel == "auto" else NAMED[kernel],
+        starts,
+    )
