@@ -292,6 +292,17 @@ class TestFits:
                 [dask.delayed(X[:1000]), dask.delayed(X[1000:])], frame["y"].to_numpy()
             )
 
+    def test_labels_that_no_file_could_hold(self, frame):
+        """Half of a pair of UTF-16, which UTF-8 has not."""
+        X = frame[NAMES[:3]].to_numpy()
+        y = np.where(frame["y"] < 1, "a\ud800", "b").astype(object)
+        rows = da.from_array(X, chunks=(1000, 3)), da.from_array(y, chunks=1000)
+        fit = {"n_components": 32, "random_state": 0}
+        model = KernelMachineClassifier("gaussian", **fit).fit(*rows)
+        held = KernelMachineClassifier("gaussian", **fit).fit(X, y)
+        assert model.classes_.tolist() == held.classes_.tolist() == ["a\ud800", "b"]
+        np.testing.assert_array_equal(model.predict(X), held.predict(X))
+
     @pytest.mark.parametrize("labels", ["fractions", "bytes", "mixed"])
     def test_labels_that_are_none(self, frame, streams, labels):
         X, low = frame[NAMES[:3]].to_numpy(), frame["y"] < 1

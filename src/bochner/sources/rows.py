@@ -84,7 +84,8 @@ class PartChecksum:
             self._add(f"column {column.name}", row_hashes(X))
 
     def _add_texts(self, name: str, values: list[Any]) -> None:
-        self._add(name, "\0".join([*map(str, values), ""]).encode())
+        texts = "\0".join([*map(str, values), ""])
+        self._add(name, texts.encode(errors="surrogatepass"))
 
     def _add(self, name: str, content: Any) -> None:
         self._sums[name] = crc32(content, self._sums.get(name, 0))
