@@ -95,7 +95,7 @@ from bochner.planning.solver_choice import (
     choose_streamed_solver,
     penalty_ratio,
 )
-from bochner.selection.budget import Budget, choose_n_components
+from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, Model, choose
 from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.policy import POLICY
@@ -748,7 +748,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if choice is None:
             return self._choose_for_few(rows, POLICY.few_rows)
         few = None
-        if choice.model.is_exact:
+        if isinstance(choice.model.features, KernelRows):
+            # All rows choose its lengthscale, not those that are fitted alone
             few = self._choose_for_few(rows, POLICY.simple_rows)
         if few is None:
             return choice
@@ -1022,10 +1023,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             # Nobody has asked for the kernel matrix of many rows
             self.solver_ = "direct"
             self.solver_reason_ = "more rows than the exact kernel is taken for"
-            size = choose_n_components(source.n_rows, source.weights)
+            size = self._request.size(
+                source.n_rows,
+                source.weights,
+                self.encoder_.n_features_out_,
+                source.n_outputs,
+            )
             assert self.kernel_ is not None
             features = FourierFeatures(self.kernel_, size, random_state=seed)
-            self._keep_features(features)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
         stopping = None

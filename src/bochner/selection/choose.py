@@ -79,8 +79,6 @@ class Model:
         Why there is no linear map, where one was requested.
     leading_loss : {"", "squared", "logistic"}
         The loss of classes that was far better for its bins than the other one.
-    is_exact : bool
-        Whether it is the exact kernel machine, whose lengthscale all rows choose.
     """
 
     features: FeatureMap
@@ -90,7 +88,6 @@ class Model:
     unmapped: str | None = None
     is_open: bool = False
     leading_loss: str = ""
-    is_exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,7 @@ def choose(problem: Problem) -> Choice:
         if entry.is_exact:
             features = concatenate(entry.of_size(entry.size))
             per_weight = entry.trial.share
-            return Choice(Model(features, None, report, per_weight, is_exact=True))
+            return Choice(Model(features, None, report, per_weight))
         if entry.has_bins:
             model = _iterated(race, learned_metrics, entry, report)
         else:

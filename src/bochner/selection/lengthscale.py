@@ -525,17 +525,15 @@ def choose_for_few(
             else ways | common
         )
     kernels = AUTO if name == "auto" else (name,)
-    if is_short:
-        kernels = kernels[:1]
-        ways = dict([next(iter(ways.items()))])
-    searches = {
-        label: LengthscaleSearch(
-            rows, kernel, label, lengths, spread, alphas, is_classifier
-        )
-        for kernel in kernels
-        for way, lengths in ways.items()
-        for label in [way if kernel == kernels[0] else f"{way}, {kernel} kernel"]
-    }
+    searches = dict[str, LengthscaleSearch]()
+    for kernel in kernels:
+        for way, lengths in ways.items():
+            label = way if kernel == kernels[0] else f"{way}, {kernel} kernel"
+            searches[label] = LengthscaleSearch(
+                rows, kernel, label, lengths, spread, alphas, is_classifier
+            )
+            if is_short:
+                return _decide(searches, clock)
     return _decide(searches, clock)
 
 
