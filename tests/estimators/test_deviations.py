@@ -443,3 +443,15 @@ def test_covariances_of_sparse_rows():
     covariance = model.predict(rows[:9], return_cov=True)[1]
     std = model.predict(rows[:9], return_std=True)[1]
     np.testing.assert_allclose(np.diag(covariance), std**2)
+
+
+def test_samples_of_a_rough_kernel_have_the_deviations_that_are_told():
+    """Of 1,000 functions at 50 rows, each by its chi-square quantile of 1e-7."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(800, 3))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(800)
+    model = regressor(kernel="matern32", n_components=100, alpha=1e-3).fit(X, y)
+    new = rng.uniform(size=(50, 3))
+    std = model.predict(new, return_std=True, noise=False)[1]
+    drawn = model.sample_y(new, 1000, random_state=0)
+    assert np.abs(drawn.std(axis=1) / std - 1).max() < 5.5 / np.sqrt(2 * 1000)

@@ -199,23 +199,50 @@ class Posterior:
         normal = rng.standard_normal((len(self.mean_) + 1, K * n_samples))
         weights = self.linear.spread(normal[:-1])
         constant = normal[-1] / np.sqrt(self.weight_)
-        prior = None
+        beyond = None
         if isinstance(basis, LandmarkFeatures):
-            prior = PriorFunctions(features, K * n_samples, rng)
-            told = self.landmark_root_ @ prior(self.landmarks_)
+            beyond = BeyondLandmarks(
+                basis, PriorFunctions(features, K * n_samples, rng)
+            )
         result = np.empty((X.shape[0], K, n_samples))
         for a in range(0, X.shape[0], BLOCK_ROWS):
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
             Z = basis.rows(rows)
             values = (Z - self.mean_) @ weights + constant
-            if prior is not None:
-                values += (prior(rows) - Z @ told) / np.sqrt(self.alpha_)
+            if beyond is not None:
+                values += beyond(rows, Z) / np.sqrt(self.alpha_)
             forms = self.forms(basis, rows, Z)
             size = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
             result[a : a + len(Z)] = (
                 values.reshape(len(Z), K, n_samples) * size[:, :, np.newaxis]
             )
         return result
+
+
+class BeyondLandmarks:
+    """Functions of the prior less what features of landmarks tell of them.
+
+    The kernel's estimate by which functions are drawn is off by little, but of what
+    the landmarks leave that may be much: values are scaled to the variance that the
+    kernel itself leaves.
+    """
+
+    def __init__(self, basis: LandmarkFeatures, prior: PriorFunctions) -> None:
+        self.basis = basis
+        self.prior = prior
+        self.told = basis.root @ prior(basis.landmarks)
+        features = prior.features(basis.landmarks)
+        self.told_features = None if features is None else basis.root @ features
+
+    def __call__(self, X: Rows, Z: NDArray) -> Floats:
+        """Values at rows with features Z of the landmarks, shape (n, S)."""
+        values = self.prior(X) - Z @ self.told
+        features = self.prior.features(X)
+        if features is None or self.told_features is None:
+            return values
+        drawn = np.square(features - product(Z, self.told_features)).sum(axis=1)
+        share = missed(self.basis, X, Z) / np.maximum(drawn, np.finfo(np.float64).tiny)
+        return values * np.sqrt(share)[:, np.newaxis]
 
 
 def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> Floats | float:

@@ -432,7 +432,7 @@ def has_kernel_rows(features: Any) -> bool:
         return False
 
 
-N_COMPONENTS = 4096  # whose estimate of the kernel is off by a percent or two
+N_COMPONENTS = 2048  # whose estimate of the kernel is off by two percent or so
 N_BUCKETS = 1024  # of each grid, for bins that no row has been in
 
 
@@ -469,6 +469,19 @@ class PriorFunctions:
             fresh.dot(leaf.coordinates(X), coef) for leaf, fresh, coef in self._parts
         ]
         return np.sum(values, axis=0)
+
+    def features(self, X: Rows) -> Floats | None:
+        """The features that the functions combine, shape (n, D); None where some are
+        bins, of which there are too many.
+        """
+        if not all(fresh.is_dense for _, fresh, _ in self._parts):
+            return None
+        X = X.astype(np.float64, copy=False)
+        parts = [
+            as_dense(fresh.map_rows(leaf.coordinates(X))) * np.sqrt(leaf.weight)
+            for leaf, fresh, _ in self._parts
+        ]
+        return np.hstack(parts)
 
 
 def _fresh(leaf: LeafMap, n_features: int, seed: int) -> FeatureMap:
