@@ -460,33 +460,15 @@ class TestDecision:
         assert str(compared.report("good", "why")).startswith("good: why.")
 
 
-def test_what_is_far_behind_is_not_fitted_at_a_larger_size():
-    """Bins are, as few of them tell too little."""
-    race, fitted = Race(problem_of()), []
-    noise = np.random.default_rng(0).standard_normal(len(race.weight_out))
-    noise -= noise.mean()
-    unit = race.validator.standard_error(noise)
-
-    def add(name, behind, n_iter=0):
-        one = entry(name, 1, 1 + behind * unit + noise * (behind > 0), n_iter)
-
-        def larger():
-            fitted.append(name)
-            return dataclasses.replace(one, size=40)
-
-        race.add(dataclasses.replace(one, larger=larger))
-
-    add("best", 0)
-    add("near", POLICY.hopeless - 0.5)
-    add("far", POLICY.hopeless + 0.5)
-    add("bins", POLICY.hopeless + 0.5, n_iter=1)
+def test_all_are_fitted_at_their_larger_size():
+    race = Race(problem_of())
+    for name in ("best", "far"):
+        one = entry(name, 1, np.full(len(race.weight_out), len(name)))
+        larger = dataclasses.replace(one, size=40)
+        race.add(dataclasses.replace(one, larger=lambda larger=larger: larger))
+    race.add(entry("whole", 1, np.full(len(race.weight_out), 1.0)))
     race.enlarge()
-    assert sorted(fitted) == ["best", "bins", "near"]
-    assert [one.size for one in race.entries] == [40, 40, 10, 40]
-    losses = [one.lost for one in race.report("best", "why").candidates]
-    assert losses[0] == ""
-    assert "at a small size" not in losses[1]
-    assert losses[2].endswith("at a small size")
+    assert [one.size for one in race.entries] == [40, 40, 10]
 
 
 def test_there_are_seven_candidates():
@@ -519,19 +501,9 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     assert next(rounds) == [HYBRID] * applies
 
 
-@pytest.mark.parametrize(
-    ("classes", "clear", "more"),
-    [
-        (True, {}, ["linear map"]),
-        (True, {"bins": True}, ["linear map"]),
-        (True, {"fourier": True}, []),
-        (False, {}, []),
-        (False, {"fourier": True}, []),
-    ],
-)
-def test_only_what_may_win_is_learned(policy, monkeypatch, classes, clear, more):
-    """By a look at bins and Fourier features."""
-    policy(rows_for_full_learning=300, fewest_halved=4, most_raced=400)
+@pytest.mark.parametrize("classes", [True, False])
+def test_a_linear_map_and_halves_are_learned_for_classes(policy, monkeypatch, classes):
+    policy(rows_for_full_learning=300, fewest_halved=4)
     race, learn, learned = Race(problem_of(classes)), learning_module.learn, []
 
     def learn_briefly(task):
@@ -543,23 +515,14 @@ def test_only_what_may_win_is_learned(policy, monkeypatch, classes, clear, more)
         )
 
     monkeypatch.setattr(learning_module, "learn", learn_briefly)
-    asked = []
-
-    def better(one, other, noise):
-        """Fourier features are asked for first, then bins."""
-        assert noise == POLICY.hopeless
-        asked.append(("fourier", "bins")[len(asked)])
-        return bool(clear.get(asked[-1]))
-
-    monkeypatch.setattr(race, "better", better)
     sample = learning_sample(race.validator.fitted, 0)
     known = learning_module.learn_metrics(race, sample, None)
     bins_alone = 2 if classes else 1
     assert learned == [("laplacian", bins_alone * 450), ("gaussian", 450)]
-    found = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
-    assert found & {"linear map", "random halves of the columns"} == set(more)
-    assert known.fourier_leads == (clear == {"fourier": True})
-    assert (known.mapped is not None) == ("linear map" in more)
+    names = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
+    assert ("linear map" in names) == classes
+    assert (known.mapped is not None) == classes
+    assert not known.bins_lead
     assert [one.name for one in race.entries] == [FOURIER.name]
 
 

@@ -7,7 +7,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from bochner import KernelMachineClassifier
-from bochner.estimators.class_losses import LOGISTIC_LEADS
 from bochner.features import BinningFeatures, LinearFeatures
 from bochner.kernels import Laplacian
 from bochner.selection.linear import _logistic_losses
@@ -136,28 +135,6 @@ def test_swept_losses_of_two_levels_are_those_of_their_shares(rare):
     assert_allclose(swept.penalty, plain.penalty)
 
 
-@pytest.mark.parametrize("leading_loss", ["squared", "logistic", ""])
-def test_the_loss_that_is_far_better_for_bins(leading_loss):
-    """The squared one of classes without noise, the logistic one of a rare class, and
-    none of classes by chance.
-    """
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(6000, 2)).astype(np.float32)
-    chessboard = np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]) > 0
-    share = {
-        "squared": chessboard,
-        "logistic": np.where(X[:, 0] > 0.5, 0.2, 0.001),
-        "": np.full(6000, 0.5),
-    }[leading_loss]
-    y = np.where(rng.random(6000) < share, 1.0, -1.0)[:, np.newaxis]
-    weight = np.ones(6000)
-    parts = [(X[part], y[part], weight[part]) for part in np.split(np.arange(6000), 2)]
-    rows = Validator(*parts, classes=True, seed=0)
-    bins = BinningFeatures(Laplacian(0.3), 50, random_state=0).draw(2)
-    trial = rows.iterate(bins, np.full((1, 1), 0.1), 24, by_logistic=True)
-    assert trial.leading_loss == leading_loss
-
-
 @pytest.mark.slow
 def test_single_columns_are_tried_where_the_squared_loss_leads():
     """Steps of single columns, which bins of all columns learn sooner by the squared
@@ -181,16 +158,13 @@ def test_single_columns_are_tried_where_the_squared_loss_leads():
 
 
 @pytest.mark.slow
-def test_the_logistic_loss_alone_where_it_leads():
-    """A refit to equal rows is an equal model, though neither solved for a ridge
-    regression.
-    """
+def test_a_refit_by_the_logistic_loss_to_equal_rows_is_an_equal_model():
+    """Though it solves for no ridge regression."""
     rng = np.random.default_rng(0)
     X = rng.integers(2, size=(6000, 12)).astype(float)
     logit = 3 * X[:, 0] * X[:, 1] + 3 * X[:, 2] * X[:, 3] + X[:, 5] - 6
     y = rng.random(6000) < 1 / (1 + np.exp(-logit))
     model = KernelMachineClassifier(random_state=0).fit(X, y)
-    assert model.loss_reason_ == LOGISTIC_LEADS
-    assert model.n_iter_ is None
+    assert model.loss_ == "logistic"
     proba = model.predict_proba(X)
     assert_allclose(model.refit(X, y).predict_proba(X), proba, atol=1e-3)

@@ -74,7 +74,6 @@ SEPARATED = (
     "the features separate the classes, and only the ridge penalty keeps the "
     "scores finite"
 )
-LOGISTIC_LEADS = "the logistic loss was far better in the comparison of candidates"
 # Of the logistic loss, where one row of a large weight makes all others sure
 LEAST_CURVATURE = 1e-6
 # Mean distances of coordinates by which grids of single columns separate levels
@@ -164,7 +163,6 @@ def fit_classes(
     alphas: NDArray | None,
     column_groups: NDArray,
     is_sample: bool = False,
-    leading_loss: str = "",
 ) -> ClassFit:
     """The classifier by the loss that is asked for, or for "auto" by the log loss and
     the errors of the rows held out.
@@ -179,15 +177,7 @@ def fit_classes(
     is_sample : bool, default=False
         Whether passes over all rows will continue. These are steps of Newton's method;
         of bins the gain must be worth them.
-    leading_loss : {"", "squared", "logistic"}
-        The one that was far better in the comparison of candidates. Where that is the
-        squared one, the other is tried with bins of single columns alone, which that
-        comparison has not; where it is the logistic one, features may be stored alone.
     """
-    why = "as given"
-    if loss == "auto" and fitted.is_stored_alone:
-        loss = "logistic"
-        why = LOGISTIC_LEADS
     K = fitted.coef.shape[1]
     is_automatic = loss == "auto"
     if loss == "squared" or is_automatic:
@@ -223,11 +213,11 @@ def fit_classes(
     if alphas is not None:
         problem = replace(problem, tol=task.tol)
         loss_fit = problem.fit_given(problem.at_prior(), alphas)
-        return _as_fitted(name, loss_fit, problem, replace(start, tol=task.tol), why)
+        return _as_fitted(name, loss_fit, problem, replace(start, tol=task.tol))
     unit = _penalty_unit(stored.ridge, fitted, name)
     if not problem.folds:
         loss_fit = problem.fit(problem.at_prior(), unit)
-        return _as_fitted(name, loss_fit, problem, start, why)
+        return _as_fitted(name, loss_fit, problem, start)
     # Some of very many rows decide on the loss, single columns and the ridge penalty
     deciding, deciding_unit = problem, unit
     if design.source.n_counted > POLICY.most_raced:
@@ -250,9 +240,8 @@ def fit_classes(
         column_groups,
         task.seed,
         aim,
-        leading_loss == "squared",
     )
-    reason = why
+    reason = "as given"
     if is_automatic:
         after = searched.predictions(trial.fitted)
         is_partial = is_sample and not fitted.features.is_dense
@@ -283,23 +272,19 @@ def _searched(
     column_groups: NDArray,
     seed: int,
     aim: float,
-    with_columns: bool = False,
 ) -> tuple[LossProblem, LossTrial]:
     """The problem, with bins of single columns beside the features where they are
     clearly better for the rows held out; and its trial with the best ridge penalty.
 
-    Sweeps whose loss does not come down to the aim have no other penalty tried, and
-    none are tried without single columns `with_columns`, where there are any.
+    Sweeps whose loss does not come down to the aim have no other penalty tried.
     """
     # Few grids tell whether single columns are of use, and the ridge penalty
     few = _with_few_grids(problem, seed)
     is_whole = few is problem
     asked = aim if is_whole and problem.sweeps else np.inf
     beside = _beside_columns(few, unit, column_groups, seed)
-    if beside is not None and with_columns:
-        few = beside
     trial = few.first_trial(unit, asked)
-    if beside is not None and few is not beside:
+    if beside is not None:
         other_trial = beside.first_trial(unit, asked)
         if few.is_clearly_better(other_trial, trial):
             few, trial = beside, other_trial
@@ -526,7 +511,7 @@ def _as_fitted(
     loss_fit: LossFit,
     problem: LossProblem,
     start: Start,
-    reason: str,
+    reason: str = "as given",
 ) -> ClassFit:
     """The classifier of another loss, calibrated on the rows held out."""
     seen = loss_fit.held_out_predictions

@@ -639,23 +639,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         problem: RidgeProblem,
         target: Target,
         passes: Design | None,
-        choice: Choice | None,
     ) -> ClassFit:
         loss = self._loss_to_fit(design, solution, problem)
-        leading_loss = "" if choice is None else choice.model.leading_loss
         alphas = given_alphas(self.alpha)
         groups = self.encoder_.column_groups()
         problem = replace(problem, budget=problem.budget.stage("loss"))
         if passes is None:
-            return fit_classes(
-                design,
-                solution,
-                problem,
-                loss,
-                alphas,
-                groups,
-                leading_loss=leading_loss,
-            )
+            return fit_classes(design, solution, problem, loss, alphas, groups)
         if loss == "squared":
             return as_squared(solution)
         return fit_classes_in_passes(
@@ -669,19 +659,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if rows.way != "whole" or design.features.learns_weights:
             return design, problem
         is_certain = self.loss not in ("auto", "squared")
-        if self.loss == "auto" and choice is not None:
-            # Else losses are compared from the ridge solution on
-            leads = choice.model.leading_loss == "logistic"
-            is_certain = leads and self._compares_losses(design)
         return design, replace(problem, stores_alone=is_certain)
-
-    def _compares_losses(self, design: Design, is_linear: bool = False) -> bool:
-        """Whether there is reason to compare losses; a given alpha has another meaning
-        by each.
-        """
-        is_open = given_alphas(self.alpha) is None and self.solver_ != "exact"
-        few = design.source.n_counted < POLICY.simple_rows
-        return is_open and (is_linear or not few)
 
     def _loss_to_fit(
         self, design: Design, solution: RidgeSolution, problem: RidgeProblem
@@ -689,11 +667,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """The loss, or "auto" where there is time and reason to compare."""
         if self.loss != "auto":
             return self.loss
-        # Features that are stored alone have no other solution to fall back on
-        in_time = solution.is_stored_alone or (
-            POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
-        )
-        compares = self._compares_losses(design, solution.is_linear)
+        in_time = POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
+        # A given alpha has another meaning by each loss
+        is_open = given_alphas(self.alpha) is None and self.solver_ != "exact"
+        few = design.source.n_counted < POLICY.simple_rows
+        compares = is_open and (solution.is_linear or not few)
         return "auto" if compares and in_time else "squared"
 
     def _store(

@@ -227,14 +227,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         problem: RidgeProblem,
         target: Target,
         passes: Design | None,
-        choice: Choice | None,
     ) -> Any:
         """The solution by the loss that is wanted, from that by the squared loss;
         None where these are the same.
 
         The design is of rows in memory. Where all rows are read in passes, these are
         some of them, and `passes` is the design of all. The budget of the problem is
-        that of the fit, and `choice` tells how the losses compared before.
+        that of the fit.
         """
 
     @abstractmethod
@@ -368,9 +367,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                     solution = solve_from_sample(passes, problem, prepared.source)
             solution = replace(solution, seconds=budget.elapsed - begun)
             problem = replace(problem, budget=budget)
-            loss_fit = self._by_loss(
-                design, solution, problem, rows.target, passes, choice
-            )
+            loss_fit = self._by_loss(design, solution, problem, rows.target, passes)
         if crossed is not None:
             calibration, predictions = crossed
             solution = replace(

@@ -628,7 +628,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         problem: RidgeProblem,
         target: Target,
         passes: Design | None,
-        choice: Choice | None,
     ) -> LossFit | None:
         if self.loss_ == "squared":
             return None

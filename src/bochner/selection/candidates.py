@@ -56,7 +56,6 @@ from bochner.selection.validation import Validator
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
 LINEAR_LEADS = "a linear model was clearly better than such features in a first look"
-LOOKED = "Fourier features were better by far in a first look"
 NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
 
@@ -111,9 +110,6 @@ class LearnedMetrics:
         The kernel of columns that had better keep their common unit.
     n_grids : int
         Of bins at their final size.
-    fourier_leads : bool
-        Whether Fourier features were better by far in a first look, so that no more was
-        learned for bins.
     bins_lead : bool
         Whether bins were better by far in a first look at many rows, so that nothing
         else is tried.
@@ -128,7 +124,6 @@ class LearnedMetrics:
     halves: SizedMetric | None = None
     common_unit: Stationary | None = None
     n_grids: int = 0
-    fourier_leads: bool = False
     bins_lead: bool = False
     linear_leads: bool = False
 
@@ -300,19 +295,14 @@ def _why_not_mapped(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     if race.problem.space.metric == "ard":
         return EXCLUDED
     assert learned_metrics.scaled is not None
-    why = why_no_map(race.problem, learned_metrics.scaled.learned.n_mixed)
-    return why or _why_unlearned(learned_metrics)
+    return why_no_map(race.problem, learned_metrics.scaled.learned.n_mixed) or NO_TIME
 
 
 def _why_not_halves(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     why = _why_no_bins(race, learned_metrics)
     if why or learned_metrics.halves is not None:
         return why
-    return why_no_halves(race.problem) or _why_unlearned(learned_metrics)
-
-
-def _why_unlearned(learned_metrics: LearnedMetrics) -> str:
-    return LOOKED if learned_metrics.fourier_leads else NO_TIME
+    return why_no_halves(race.problem) or NO_TIME
 
 
 def _why_not_fourier(race: Race, learned_metrics: LearnedMetrics) -> str | None:

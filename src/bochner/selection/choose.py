@@ -17,7 +17,6 @@ from sklearn.base import clone
 
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
-from bochner.selection.budget import may_compare_losses
 from bochner.selection.candidates import (
     BINS_ALONE,
     HYBRID,
@@ -77,8 +76,6 @@ class Model:
         Whether the ridge penalty is still to be chosen.
     unmapped : str or None
         Why there is no linear map, where one was requested.
-    leading_loss : {"", "squared", "logistic"}
-        The loss of classes that was far better for its bins than the other one.
     """
 
     features: FeatureMap
@@ -87,7 +84,6 @@ class Model:
     alpha_per_weight: float = 0.0
     unmapped: str | None = None
     is_open: bool = False
-    leading_loss: str = ""
 
 
 @dataclass(frozen=True)
@@ -290,8 +286,7 @@ def _iterated(
     race: Race, learned_metrics: LearnedMetrics, entry: CandidateResult, report: Report
 ) -> Model:
     """Maps weighted so that one ridge penalty serves all of them."""
-    n_grids = learned_metrics.n_grids
-    maps = entry.of_size(n_grids)
+    maps = entry.of_size(learned_metrics.n_grids)
     penalty = entry.trial.penalty
     largest_weight = race.problem.split.largest_weight
     least = penalty.min()
@@ -300,18 +295,7 @@ def _iterated(
         for (weight, part), map_penalty in zip(maps, penalty, strict=True)
     ]
     report = replace(report, parts=race.parts(maps, penalty))
-    K = race.problem.n_outputs
-    leading_loss = entry.trial.leading_loss
-    if leading_loss == "logistic" and not may_compare_losses(
-        race.problem.n_rows, 0, n_grids, K
-    ):
-        leading_loss = ""
-    return Model(
-        clone(concatenate(weighted)),
-        float(least) * largest_weight,
-        report,
-        leading_loss=leading_loss,
-    )
+    return Model(clone(concatenate(weighted)), float(least) * largest_weight, report)
 
 
 def _why_unmapped(

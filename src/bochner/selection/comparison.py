@@ -157,29 +157,12 @@ class Race:
         self.note_sizes(entry.name, entry.sizes)
 
     def enlarge(self) -> None:
-        """Fit those that may still win at their larger size, side by side.
+        """Fit all that have a larger size at that, side by side."""
 
-        Few bins beside Fourier features tell too little to be given up.
-        """
-        best = min(self.entries, key=self.loss)
+        def enlarged(entry: CandidateResult) -> CandidateResult:
+            return entry.larger() if entry.larger else entry
 
-        def may_win(entry: CandidateResult) -> bool:
-            hopeless = self.better(best.losses, entry.losses, POLICY.hopeless)
-            return self.is_usual(entry) or not hopeless
-
-        entry_numbers = [
-            k for k, one in enumerate(self.entries) if one.larger and may_win(one)
-        ]
-
-        def fit_larger(k: int) -> CandidateResult:
-            larger = self.entries[k].larger
-            assert larger is not None
-            return larger()
-
-        for k, entry in zip(
-            entry_numbers, in_threads(fit_larger, entry_numbers), strict=True
-        ):
-            self.entries[k] = entry
+        self.entries = in_threads(enlarged, self.entries)
 
     def is_usual(self, entry: CandidateResult) -> bool:
         """Whether it is of the kind that is chosen for numbers unless another is

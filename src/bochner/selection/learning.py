@@ -164,19 +164,13 @@ def learn_metrics(
     if "bins" not in metrics:
         return learned_metrics
     base, fourier = _look(race, learned_metrics)
-    leads = hopeless = False
+    bins_lead = False
     if fourier is not None:
         race.add(fourier)
-        # A linear map that was requested is learned in any case, and of many rows bins
-        # have none
-        leads = (
-            problem.is_fully_learned
-            and not problem.is_large
-            and problem.space.metric != "full"
-            and race.better(fourier.losses, base.trial.losses, POLICY.hopeless)
+        bins_lead = problem.is_large and race.better(
+            base.trial.losses, fourier.losses, POLICY.certain
         )
-        hopeless = race.better(base.trial.losses, fourier.losses, POLICY.hopeless)
-    work = {} if leads else _more_for_bins(problem, sample, base)
+    work = _more_for_bins(problem, sample, base)
     others = dict(zip(work, in_threads(call, list(work.values())), strict=True))
     for name, one in {"bins": base, **others}.items():
         race.note_sizes(SIZED[name], one.tried)
@@ -187,8 +181,7 @@ def learn_metrics(
         others.get("random halves"),
         common_unit,
         problem.n_grids(base.seconds),
-        leads,
-        hopeless and problem.is_large,
+        bins_lead,
     )
 
 

@@ -32,8 +32,6 @@ class Policy:
     # candidate, and the mean of the targets, are left for such a gain alone
     certain: float = 2.0
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
-    # Standard errors behind the best, from which a preferred candidate is not enlarged
-    hopeless: float = 3.0
     # Of the logistic link, of which the best is taken
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
     # Outputs, beyond which random combinations of them are validated

@@ -246,8 +246,6 @@ class ValidationResult(NamedTuple):
         Of a direct solution.
     n_rows : int
         How many were fitted.
-    leading_loss : {"", "squared", "logistic"}
-        The loss of classes that is far better for bins than the other one.
     """
 
     losses: NDArray
@@ -258,7 +256,6 @@ class ValidationResult(NamedTuple):
     share: float = 0.0
     coef: NDArray | None = None
     n_rows: int = 0
-    leading_loss: str = ""
 
 
 def standardise(y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -416,56 +413,20 @@ class Validator:
         )
         n_iter = max(int(trace.n_iter[k]), 1)
         losses = trace.losses[k]
-        leading_loss = ""
         if by_logistic and isinstance(ridge.blocks, list):
-            swept, scores = self._sweep(ridge, rows.features)
-            before = trace.predicted[k] + self.mean[:, np.newaxis]
-            leading_loss = self._leading_loss(losses, before, swept, scores)
-            losses = min(losses, swept, key=self.average)
-        result_fields = (
+            losses = min(losses, self._sweep(ridge, rows.features), key=self.average)
+        return ValidationResult(
             losses,
             penalties[k],
             n_iter,
             trace.predicted[k].T,
             clock.elapsed,
-        )
-        return ValidationResult(
-            *result_fields, n_rows=self.n_rows, leading_loss=leading_loss
+            n_rows=self.n_rows,
         )
 
-    def _leading_loss(
-        self,
-        squared: NDArray,
-        squared_scores: NDArray,
-        logistic: NDArray,
-        logistic_scores: NDArray,
-    ) -> str:
-        """The loss that is far better by its log losses, (n,), of the validation rows,
-        and by scores, (K, n), that do not misclassify clearly more of them; else, or
-        where time has cut the sweeps short, empty.
-        """
-        out = self.weight_out, self.group_out
-        gain, noise = mean_and_error(squared - logistic, *out)
-        if self.budget.is_over or abs(gain) <= POLICY.hopeless * noise:
-            return ""
-        missed = self._misses(logistic_scores) - self._misses(squared_scores)
-        more, doubt = mean_and_error(missed, *out)
-        leading_loss = "logistic"
-        if gain < 0:
-            leading_loss = "squared"
-            more = -more
-        return leading_loss if more <= POLICY.certain * doubt else ""
-
-    def _misses(self, scores: NDArray) -> NDArray:
-        """Whether scores, (K, n), of the validation rows are of another class."""
-        if len(scores) == 1:
-            return (scores[0] * self.targets[:, 0] <= 0).astype(float)
-        return (scores.argmax(axis=0) != self.targets.argmax(axis=1)).astype(float)
-
-    def _sweep(self, ridge: IterativeRidge, rows: Stored) -> tuple[NDArray, NDArray]:
+    def _sweep(self, ridge: IterativeRidge, rows: Stored) -> NDArray:
         """Log losses of the validation rows by the logistic loss of each output, summed
-        over the outputs, after the sweep over bins that is best for them, shape (n,),
-        and their scores, (K, n).
+        over the outputs, after the sweep over bins that is best for them, shape (n,).
 
         Parameters
         ----------
@@ -491,12 +452,12 @@ class Validator:
             loss.scores_of(self.mean),
             ridge.dtype,
         )
-        sweeps = list[tuple[NDArray, NDArray]]()
+        sweeps = list[NDArray]()
 
         def visit(problem: Reweighted, n_sweeps: int) -> bool:
             F = rows.forward(problem.coef) + problem.offset[:, np.newaxis]
-            sweeps.append((loss.value(self.targets.T, F), F))
-            means = [self.average(losses) for losses, _ in sweeps]
+            sweeps.append(loss.value(self.targets.T, F))
+            means = [self.average(losses) for losses in sweeps]
             return has_plateaued(np.minimum.accumulate(means))
 
         minimise_by_sweeps(
@@ -507,7 +468,7 @@ class Validator:
             visit,
             lambda: self.budget.is_over,
         )
-        return min(sweeps, key=lambda sweep: self.average(sweep[0]))
+        return min(sweeps, key=self.average)
 
     def solve(
         self, features: FeatureMap, shares: NDArray, alphas: NDArray | None
