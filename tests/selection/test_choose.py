@@ -291,31 +291,6 @@ def entry(name, rank, losses, n_iter=1):
     )
     return CandidateResult(name, rank, 10, trial, lambda size: [])
 
-    def test_folds_are_all_rows_with_weight_once(self):
-        X, y = rows(150, copies=2)
-        weight = np.ones(300)
-        weight[:10] = weight[150:160] = 0
-        X[::2] += np.arange(150)[
-            :, np.newaxis
-        ]  # few repeats, which stay rows of their own
-        found = split(ArraySource(X, y, weight), 20, 0)
-        folds = [found.rows.parts(fold) for fold in found.folds]
-        np.testing.assert_array_equal(folds[0][1].X, found.out.X)
-        np.testing.assert_array_equal(folds[0][0].X, found.fit.X)
-        np.testing.assert_array_equal(folds[1][1].X, found.on_another_fold().out.X)
-        assert sum(out.n_rows for _, out in folds) == np.count_nonzero(weight)
-        for fit, out in folds:
-            own, others = (set(row_hashes(part.X).tolist()) for part in (out, fit))
-            assert not own & others
-            assert fit.n_rows + out.n_rows == np.count_nonzero(weight)
-
-    def test_many_rows_have_no_more_folds(self):
-        X, y = rows(POLICY.refolded_rows + 1)
-        assert split(ArraySource(X, y), 20, 0).rows is None
-        assert split(ArraySource(X[1:], y[1:]), 20, 0).rows is not None
-        assert not problem_of(metric="full").is_refolded
-        assert not problem_of(n=1500).is_small
-
 
 def above_the_mean(race):
     """All candidates with losses below ten are clearly better than the mean."""
@@ -411,44 +386,6 @@ class TestDecision:
         assert "mean of the targets" in race.decide()[1]
         race.entries[1] = entry("bins", 4, mean - 2 * gain + noise)
         assert race.decide()[0].name == "bins"
-
-    def test_near_candidates_by_rows_of_more_folds(self):
-        """The one that is best for both folds wins, and what was far behind on the
-        first one keeps its losses there.
-        """
-        first = above_the_mean(Race(problem_of()))
-        other = above_the_mean(Race(first.problem.on_another_fold()))
-        near = [
-            entry("steady", 1, np.full(len(first.weight_out), 1.01)),
-            entry("lucky", 0, np.ones(len(first.weight_out))),
-        ]
-        first.entries += [*near, entry("far", 2, np.full(len(first.weight_out), 9.0))]
-        other.entries += [
-            entry("lucky", 0, np.full(len(other.weight_out), 2.0)),
-            entry("steady", 1, np.ones(len(other.weight_out))),
-        ]
-        first.pool(near, other)
-        found, reason = first.decide()
-        assert (found.name, reason) == (
-            "steady",
-            "lowest validation loss over folds of the rows",
-        )
-        report = first.report(found.name, reason)
-        told = {one.name: one for one in report.candidates}
-        # By the rows of the first fold, of both
-        assert told["far"].behind == pytest.approx(9.0 - 1.01)
-        assert told["far"].lost.endswith("on the first fold")
-        assert report.rows_held_out == len(first.problem.split.out.y) + len(
-            other.problem.split.out.y
-        )
-        losses = {one.name: one.loss for one in report.candidates}
-        share = len(other.weight_out) / report.rows_held_out
-        assert losses == pytest.approx(
-            {"steady": 1.01 - 0.01 * share, "lucky": 1 + share, "far": 9.0}
-        )
-        assert all(
-            bool(one.lost) == (one.name != "steady") for one in report.candidates
-        )
 
     def test_the_least_loss(self):
         compared = Race(problem_of())
@@ -604,10 +541,7 @@ class TestRowsCurve:
     @pytest.mark.slow
     @pytest.mark.parametrize("features", ["fourier", "binning", "hybrid"])
     @pytest.mark.parametrize("classes", [False, True])
-    def test_losses_fall_where_the_target_is_without_noise(
-        self, features, classes, policy
-    ):
-        policy(refolded_rows=1000)
+    def test_losses_fall_where_the_target_is_without_noise(self, features, classes):
         X = np.random.default_rng(1).uniform(-3, 3, (1600, 2)).astype(np.float32)
         y = np.sin(2 * X[:, :1]) * X[:, 1:]
         source = ArraySource(X, np.sign(y) if classes else y)

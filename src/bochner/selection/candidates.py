@@ -238,24 +238,6 @@ def fit_hybrid(
     return replace(entry, larger=partial(fit, larger, race.screened, penalty))
 
 
-def refit(
-    entry: CandidateResult, race: Race, learned_metrics: LearnedMetrics
-) -> CandidateResult:
-    """Fit a candidate of a race on the rows of another one; one lengthscale stays
-    what it is.
-    """
-    if entry.rank == 0 and not entry.is_exact:
-        features = concatenate(entry.of_size(entry.size)).draw(race.problem.n_columns)
-        return replace(
-            entry,
-            trial=race.screened.solve(
-                features, np.array(POLICY.shares), race.problem.alphas
-            ),
-        )
-    kind = next(kind for kind in (*CANDIDATES, HYBRID) if kind.name == entry.name)
-    return kind.fit(kind, race, learned_metrics)
-
-
 def _why_not_linear(race: Race, learned_metrics: LearnedMetrics) -> str | None:
     """Not if another map, metric or size was requested."""
     space = race.problem.space
@@ -445,9 +427,6 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     """
     problem = race.problem
     validator = race.screened
-    if race.first_fold and len(entry.losses) > len(validator.weight_out):
-        # Half as many features are fitted on the first fold alone
-        entry = next(one for one in race.first_fold.entries if one.name == entry.name)
     D = n_features(race.problem)
     if (
         problem.space.n_components is not None

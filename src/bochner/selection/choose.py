@@ -8,7 +8,7 @@ Metrics are learned on blocks of rows and sized by trials with few grids or feat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,7 +24,6 @@ from bochner.selection.candidates import (
     candidates,
     features_that_pay,
     fit_hybrid,
-    refit,
     why_no_map,
 )
 from bochner.selection.comparison import (
@@ -39,22 +38,17 @@ from bochner.selection.learning import (
     learn_metrics,
     limited,
     linear_leads,
-    metric_tasks,
-    shortened,
 )
 from bochner.selection.metric_learning import (
     LearningRows,
-    learn,
     learning_sample,
     map_schedule,
     schedule,
 )
+from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Report
-from bochner.selection.sizes import (
-    search_size,
-    with_linear_map,
-)
+from bochner.selection.sizes import with_linear_map
 from bochner.selection.split import Split
 from bochner.selection.validation import HeldOutPredictions, Losses
 
@@ -132,12 +126,13 @@ def choose(problem: Problem) -> Choice:
             # In small trials bins converge too late to lose, and what is as good as a
             # linear model may be better yet
             best = min(race.entries, key=race.loss)
-            doubtful = not best.has_bins or any(one.is_linear for one in race.near())
-            if doubtful and problem.has_time:
+            linear_loses = all(
+                race.better(best.losses, one.losses, POLICY.near)
+                for one in race.entries
+                if one.is_linear
+            )
+            if problem.has_time and not (best.has_bins and linear_loses):
                 race.enlarge()
-        if problem.is_refolded and common_unit is None and problem.has_time:
-            with race.stage("folds"):
-                _compare_on_folds(race, learned_metrics)
         entry, reason = race.decide()
         if sample is not None:
             with race.stage("linear map"):
@@ -178,11 +173,7 @@ def _or_with_map(
     if entry.name != HYBRID.name or base is None or learned_metrics.mapped or not alone:
         return entry
     useful = race.loss(entry) < min(map(race.loss, alone))
-    if (
-        race.first_fold
-        or problem.validator.is_classifier
-        or problem.space.metric == "ard"
-    ):
+    if problem.validator.is_classifier or problem.space.metric == "ard":
         return entry
     if not useful or not problem.has_time or why_no_map(problem, base.learned.n_mixed):
         return entry
@@ -209,49 +200,6 @@ def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Repo
         return report
     with race.stage("fewer rows"):
         return replace(report, rows=race.rows_curve(entry))
-
-
-def _compare_on_folds(race: Race, learned_metrics: LearnedMetrics) -> None:
-    """Compare candidates that are near each other on a further fold of few rows, a
-    fifth of which tells little.
-    """
-    if len(race.near()) > 1:
-        race.enlarge()
-    near = race.near()
-    if len(near) > 1:
-        other = _on_another_fold(race, learned_metrics, near)
-        if other is not None:
-            race.pool(near, other)
-
-
-def _on_another_fold(
-    race: Race, learned_metrics: LearnedMetrics, near: Sequence[CandidateResult]
-) -> Race | None:
-    """Near candidates on another fold, with metrics of its own, learned in few
-    steps; None where it is empty.
-    """
-    problem = race.problem.on_another_fold()
-    if problem is None:
-        return None
-    used = {
-        "bins": any(one.has_bins and not one.is_linear for one in near),
-        "fourier": any(one.rank in (1, 4) for one in near),
-    }
-    tasks = metric_tasks(
-        problem, learning_sample(problem.validator.fitted, problem.seed), None
-    )
-    metrics = {
-        name: learn(shortened(task)) for name, task in tasks.items() if used.get(name)
-    }
-    scaled = None
-    if "bins" in metrics and learned_metrics.scaled is not None:
-        start = learned_metrics.scaled.predicted_size(metrics["bins"])
-        scaled = search_size(problem, metrics["bins"], start)
-    fold_metrics = replace(learned_metrics, metrics=metrics, scaled=scaled)
-    other = Race(problem)
-    other.enter([partial(refit, entry, other, fold_metrics) for entry in near])
-    other.enlarge()
-    return other
 
 
 def _without_comparison(race: Race, learned_metrics: LearnedMetrics) -> Model:

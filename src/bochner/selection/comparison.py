@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import call
 
@@ -101,9 +100,7 @@ class Race:
     """Candidates of a problem and their validation results; sizes and seconds are those
     of its `Report`.
 
-    Losses are those of rows of weight `weight_out`. Where candidates that were near
-    each other were compared on more folds of the rows, `first_fold` is the comparison
-    before that, of all candidates.
+    Losses are those of rows of weight `weight_out`.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -118,7 +115,6 @@ class Race:
         self.weight_out = self.validator.weight_out
         self.group_out = self.validator.group_out
         self.losses_of_mean = self.validator.losses_of_mean
-        self.first_fold: Race | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -171,46 +167,9 @@ class Race:
         is_number = not self.validator.is_classifier
         return is_number and entry.has_bins and not entry.is_linear
 
-    def near(self) -> list[CandidateResult]:
-        """Candidates that are not clearly worse than the best one, which other rows may
-        put first.
-        """
-        best = min(self.entries, key=self.loss)
-        clear = POLICY.near if self.is_signal(best) else POLICY.certain
-        return [
-            one
-            for one in self.entries
-            if not self.better(best.losses, one.losses, clear)
-        ]
-
     def is_signal(self, entry: CandidateResult) -> bool:
         """Whether a candidate is clearly better than the mean of the targets."""
         return self.better(entry.losses, self.losses_of_mean, POLICY.certain)
-
-    def pool(self, near: Sequence[CandidateResult], other: Race) -> None:
-        """Compare near candidates, which are in both races, on the validation rows of
-        both.
-
-        Ridge penalties stay those of this race.
-        """
-        self.first_fold = copy(self)
-        races = [self.first_fold, other]
-        self.entries = [
-            _pooled(
-                one,
-                [
-                    other
-                    for race in races
-                    for other in race.entries
-                    if other.name == one.name
-                ],
-            )
-            for one in near
-        ]
-        self.weight_out = np.concatenate([race.weight_out for race in races])
-        self.losses_of_mean = np.concatenate([race.losses_of_mean for race in races])
-        if self.group_out is not None:
-            self.group_out = np.concatenate([race.group_out for race in races])
 
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
         """Losses of a candidate with a quarter, half and all of the rows that it was
@@ -284,8 +243,7 @@ class Race:
         if not is_signal:
             return chosen, "no candidate is clearly better than the mean of the targets"
         if chosen is best:
-            over = " over folds of the rows" if self.first_fold else ""
-            return chosen, f"lowest validation loss{over}"
+            return chosen, "lowest validation loss"
         return (
             chosen,
             f"within the noise of the lowest validation loss ({best.name}), and "
@@ -304,30 +262,17 @@ class Race:
     def report(self, chosen: str, reason: str) -> Report:
         """The candidates, the selected one, and the reason."""
         criterion = "log loss" if self.validator.classes else "squared error"
-        candidates = self._candidates(chosen)
-        if self.first_fold is not None:
-            compared = {one.name for one in candidates}
-            candidates += [
-                replace(one, lost=f"{one.lost} on the first fold")
-                for one in self.first_fold._candidates(chosen)
-                if one.name not in compared
-            ]
-        held_out = len(self.weight_out)
+        best = next((one for one in self.entries if one.name == chosen), None)
         return Report(
             criterion,
-            held_out,
-            candidates,
+            len(self.weight_out),
+            [self._candidate(one, best or one) for one in self.entries],
             chosen,
             reason,
             self.sizes,
             self.seconds,
             self.not_tried,
         )
-
-    def _candidates(self, chosen: str) -> list[Candidate]:
-        """The candidates for the report, beside the one of a name."""
-        best = next((one for one in self.entries if one.name == chosen), None)
-        return [self._candidate(one, best or one) for one in self.entries]
 
     def parts(self, maps: Maps, penalties: NDArray) -> list[str]:
         """Size and ridge penalty of each of several maps, in words."""
@@ -366,9 +311,3 @@ class Race:
             behind,
             error,
         )
-
-
-def _pooled(one: CandidateResult, folds: Sequence[CandidateResult]) -> CandidateResult:
-    """A candidate with its losses of the validation rows of several folds."""
-    losses = np.concatenate([fold_result.losses for fold_result in folds])
-    return replace(one, trial=one.trial._replace(losses=losses))

@@ -37,8 +37,6 @@ class Policy:
     # Outputs, beyond which random combinations of them are validated
     mixed_outputs: int = 16
     mixtures: int = 4  # such combinations
-    # Up to which candidates that are near are compared on a further fold of the rows
-    refolded_rows: int = 10_000
     # Up to which simple candidates are preferred, and classes have the squared loss
     simple_rows: int = 1_000
     near: float = 1.0  # standard errors, within which candidates are near

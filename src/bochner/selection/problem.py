@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -118,49 +118,14 @@ class Problem:
         """Whether the rows are sparse."""
         return sp.issparse(self.validator.X)
 
-    def on_another_fold(self) -> Problem | None:
-        """Copy the problem with other rows to validate; None where these tell
-        nothing, or there are none.
-        """
-        rows = self.split.on_another_fold()
-        former = self.validator
-        if rows is None:
-            return None
-        validator = Validator(
-            rows.fit.whole(),
-            rows.out.whole(),
-            former.is_classifier,
-            self.seed,
-            former.budget,
-            rows.fit.splits,
-            rows.out.group,
-        )
-        return (
-            replace(self, split=rows, validator=validator)
-            if validator.y.any()
-            else None
-        )
-
-    @property
-    def is_refolded(self) -> bool:
-        """Whether rows are so few that near candidates are compared on more of them.
-
-        Not if a linear map was requested. Where a kind of features was, the rows must
-        be so few that simple candidates are preferred.
-        """
-        narrow = self.validator.targets.shape[1] <= POLICY.mixed_outputs
-        is_open = self.space.features == "auto" or self.n_rows <= POLICY.simple_rows
-        return (
-            self.split.rows is not None
-            and narrow
-            and is_open
-            and self.space.metric != "full"
-        )
-
     @property
     def is_small(self) -> bool:
-        """Whether rows are so few that simple candidates are preferred."""
-        return self.is_refolded and self.n_rows <= POLICY.simple_rows
+        """Whether rows are so few that simple candidates are preferred, unless a linear
+        map was requested or there are many outputs.
+        """
+        narrow = self.validator.targets.shape[1] <= POLICY.mixed_outputs
+        few = self.n_rows <= POLICY.simple_rows
+        return few and narrow and self.space.metric != "full"
 
     @property
     def may_be_exact(self) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +77,6 @@ class Split:
         Mean weight of a distinct row, in which ridge penalties are measured.
     largest_weight : float
         By which the weights were divided.
-    rows : ArraySource or None
-        All that may be fitted or validate, where they are few.
-    folds : sequence of Fold
-        Of these rows; the first one is this split.
     """
 
     held_out: Mask
@@ -91,18 +86,6 @@ class Split:
     n_solved: int
     row_weight: float
     largest_weight: float
-    rows: ArraySource | None = None
-    folds: Sequence[Fold] = ()
-
-    def on_another_fold(self) -> Split | None:
-        """Return the split with those of the next fold as validation rows, `held_out`
-        but stays; None where there is none.
-        """
-        assert self.rows is not None
-        if len(self.folds) < 2 or not self.folds[1].held_out.any():
-            return None
-        fit, out = self.rows.parts(self.folds[1])
-        return replace(self, fit=fit, out=out)
 
     @property
     def n_rows(self) -> int:
@@ -139,7 +122,7 @@ def split(
     rows, leads = rows.merged(first_duplicate)
     counted = rows.weights > 0
     fit, out = rows.parts(Fold(held_out[leads], fitted[leads] & counted))
-    first_split = Split(
+    return Split(
         held_out,
         first_duplicate,
         fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed)),
@@ -148,12 +131,3 @@ def split(
         row_weight,
         largest,
     )
-    if np.count_nonzero(counted) > POLICY.refolded_rows:
-        return first_split
-    if source.splits is None:
-        fifth = (POLICY.n_folds * uniform(hashes, seed)).astype(np.intp)[leads]
-        fifths = [fifth == k for k in range(POLICY.n_folds)]
-        folds = [Fold(in_fifth & counted, ~in_fifth & counted) for in_fifth in fifths]
-    else:
-        folds = [Fold(fold.held_out[leads], fold.fitted[leads]) for fold in folds]
-    return replace(first_split, rows=rows, folds=folds)
