@@ -1,18 +1,17 @@
 """The seven candidates for a model: when each of them applies, and how it is fitted.
 
 Bins have about a third of the grids of the model. Fourier features, alone and beside
-bins, are tried with few, and have a larger size where the trials leave doubts.
+bins, are tried with few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bochner.engines.costs import gram_work
 from bochner.features import (
@@ -51,7 +50,6 @@ from bochner.selection.sizes import (
     n_features,
     n_trial_features,
 )
-from bochner.selection.validation import Validator
 
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
@@ -206,8 +204,8 @@ def fit_hybrid(
     learned = learned_metrics.metrics["fourier"]
     kernel = Gaussian(float(np.exp(-learned.sizes[0])))
     few = n_trial_features(problem)
-    least = min(problem.trial_grids(trial_rows(race).n_rows), learned_metrics.n_grids)
-    larger = min(POLICY.growth * least, learned_metrics.n_grids)
+    rows = trial_rows(race)
+    least = min(problem.trial_grids(rows.n_rows), learned_metrics.n_grids)
     most = problem.space.n_components or max(
         2,
         min(
@@ -223,19 +221,13 @@ def fit_hybrid(
         smooth = MetricFeatures(learned.metric, waves)
         return [(1.0, smooth), *grids(learned_metrics.bins, n_grids, problem.seed + 1)]
 
-    def fit(n_grids: int, rows: Validator, penalties: NDArray) -> CandidateResult:
-        features = concatenate(of_size(n_grids)).draw(problem.n_columns)
-        steps = POLICY.hybrid_steps
-        trial = rows.iterate(features, penalties, steps, POLICY.near)
-        return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
-
     smooth = problem.penalties(POLICY.hybrid_alphas)[:, 0]
     rough = problem.penalties(POLICY.hybrid_bin_alphas)[:, 0]
     pairs = [penalties] if penalties else list(np.broadcast(smooth, rough))
     tried = np.array([[a] + [b] * len(learned_metrics.bins) for a, b in pairs])
-    entry = fit(least, trial_rows(race), tried)
-    penalty = entry.trial.penalty[np.newaxis]
-    return replace(entry, larger=partial(fit, larger, race.screened, penalty))
+    both = concatenate(of_size(least)).draw(problem.n_columns)
+    trial = rows.iterate(both, tried, POLICY.hybrid_steps, POLICY.near)
+    return CandidateResult(kind.name, kind.rank, least, trial, of_size)
 
 
 def _why_not_linear(race: Race, learned_metrics: LearnedMetrics) -> str | None:

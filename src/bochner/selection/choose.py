@@ -45,7 +45,6 @@ from bochner.selection.metric_learning import (
     map_schedule,
     schedule,
 )
-from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Report
 from bochner.selection.sizes import with_linear_map
@@ -123,16 +122,6 @@ def choose(problem: Problem) -> Choice:
                 race.enter(
                     [partial(kind.fit, kind, race, learned_metrics) for kind in kinds]
                 )
-            # In small trials bins converge too late to lose, and what is as good as a
-            # linear model may be better yet
-            best = min(race.entries, key=race.loss)
-            linear_loses = all(
-                race.better(best.losses, one.losses, POLICY.near)
-                for one in race.entries
-                if one.is_linear
-            )
-            if problem.has_time and not (best.has_bins and linear_loses):
-                race.enlarge()
         entry, reason = race.decide()
         if sample is not None:
             with race.stage("linear map"):
@@ -184,8 +173,6 @@ def _or_with_map(
     first, second = entry.trial.penalty[:2].tolist()
     both = replace(learned_metrics, mapped=mapped)
     other = fit_hybrid(HYBRID, race, both, (first, second))
-    if entry.larger is None and other.larger is not None:
-        other = other.larger()
     if race.loss(other) >= race.loss(entry):
         return entry
     race.entries[race.entries.index(entry)] = other

@@ -61,7 +61,7 @@ class CandidateResult:
     of_size : callable (size) -> list of (float, FeatureMap)
         Weights, and maps that are not drawn, of a size.
     larger : callable () -> CandidateResult, optional
-        Fits the candidate at a larger size.
+        Fits the candidate at a larger size, by which it has its number of features.
     sizes : sequence of (float, float)
         Logarithms to base 2 of the factors on its coordinates that were tried, and
         their losses.
@@ -152,21 +152,6 @@ class Race:
         self.entries.append(entry)
         self.note_sizes(entry.name, entry.sizes)
 
-    def enlarge(self) -> None:
-        """Fit all that have a larger size at that, side by side."""
-
-        def enlarged(entry: CandidateResult) -> CandidateResult:
-            return entry.larger() if entry.larger else entry
-
-        self.entries = in_threads(enlarged, self.entries)
-
-    def is_usual(self, entry: CandidateResult) -> bool:
-        """Whether it is of the kind that is chosen for numbers unless another is
-        clearly better: bins beside Fourier features.
-        """
-        is_number = not self.validator.is_classifier
-        return is_number and entry.has_bins and not entry.is_linear
-
     def is_signal(self, entry: CandidateResult) -> bool:
         """Whether a candidate is clearly better than the mean of the targets."""
         return self.better(entry.losses, self.losses_of_mean, POLICY.certain)
@@ -185,8 +170,7 @@ class Race:
         validator = self.problem.validator
 
         def losses(size: int) -> NDArray:
-            is_compared = size == n and len(entry.losses) == len(validator.weight_out)
-            if is_compared and not entry.has_bins:
+            if size == n and not entry.has_bins:
                 return entry.losses
             rows = validator.subsample(size)
             features = concatenate(entry.of_size(size_of_model))
@@ -230,10 +214,9 @@ class Race:
             return not entry.is_linear, entry.rank if simple else -entry.rank
 
         def is_as_good(entry: CandidateResult) -> bool:
-            usual = self.is_usual(entry) and not self.is_usual(best) and not simple
             few_classes = simple and self.validator.is_classifier
             clear = POLICY.near if few_classes else POLICY.clear
-            if usual or not is_signal:
+            if not is_signal:
                 clear = POLICY.certain
             return not self.better(best.losses, entry.losses, clear)
 
@@ -299,8 +282,7 @@ class Race:
         )
         lost = "as good within the noise"
         if behind >= POLICY.clear * error:
-            where = " at a small size" if one.larger else ""
-            lost = f"{behind / (error or np.inf):.1f} standard errors worse{where}"
+            lost = f"{behind / (error or np.inf):.1f} standard errors worse"
         return Candidate(
             one.name,
             one.size,

@@ -198,7 +198,6 @@ class Policy:
     first_alpha: float = 0.1
     trial_steps: int = 8  # iterations of a trial
     farthest_size: float = 20.0  # powers of 2 of a metric or a lengthscale
-    size_step: float = 0.5  # the last one of the search of few rows, in powers of 2
 
     # Fourier features.
     # On which they are compared, and beyond which more rows hardly have more bins; from
@@ -227,8 +226,8 @@ class Policy:
     hybrid_steps: int = 20  # iterations of a trial of both together
     # Ridge penalties of the Fourier features beside bins, and in the same order of
     # these, that are tried in pairs
-    hybrid_alphas: Numbers = (0.1, 0.01, 0.001, 0.1, 1.0)
-    hybrid_bin_alphas: Numbers = (0.3, 0.3, 0.3, 3.0, 10.0)  # of the bins
+    hybrid_alphas: Numbers = (0.1, 0.01, 1.0)
+    hybrid_bin_alphas: Numbers = (0.3, 0.3, 10.0)  # of the bins
 
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next

@@ -65,16 +65,13 @@ def search_size(
     start: float | None = None,
     share: float = 1.0,
 ) -> SizedMetric:
-    """Find the size of a metric by trials with few grids, in steps of 2; of few rows
-    then in steps of the root of 2.
+    """Find the size of a metric by trials with few grids, in steps of 2.
 
     Between these it is where a parabola through the best size and its neighbours is
     least, or coarser by as much as raises it by half a standard error of the paired
-    losses, a quarter of it where steps are twice as long: of sizes that are as good
-    within the noise the coarser one has fewer bins.
+    losses: of sizes that are as good within the noise the coarser one has fewer bins.
     """
     validator = problem.validator.mapped(learned.metric)
-    step = 1.0
 
     def try_size(size: float, factors: tuple[float, ...]) -> ValidationResult:
         return try_bins(problem, validator, size, factors, share)
@@ -87,18 +84,13 @@ def search_size(
         return validator.average(tried[size].losses)
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
-    best = walk_downhill(loss, best, step, POLICY.farthest_size)
+    best = walk_downhill(loss, best, 1.0, POLICY.farthest_size)
     is_hasty = not problem.has_time
-    if not problem.is_fully_learned and not is_hasty:
-        best = walk_downhill(loss, best, step := POLICY.size_step, POLICY.farthest_size)
-    if best - step in tried and best + step in tried:
+    if best - 1 in tried and best + 1 in tried:
         noise = POLICY.clear * validator.standard_error(
-            tried[best - step].losses - tried[best].losses
+            tried[best - 1].losses - tried[best].losses
         )
-        noise *= POLICY.size_step / step
-        best += coarser_minimum(
-            (loss(best - step), loss(best), loss(best + step)), noise, step
-        )
+        best += coarser_minimum((loss(best - 1), loss(best), loss(best + 1)), noise)
     nearest = min(tried, key=lambda size: abs(size - best))
     final = (
         tried[nearest]

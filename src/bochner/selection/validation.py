@@ -92,15 +92,6 @@ def has_plateaued(least: NDArray) -> bool:
     )
 
 
-def has_plateaued_for_long(least: NDArray) -> bool:
-    """Whether the loss fell too little in each of the last few iterations and one
-    more.
-    """
-    last = least[-2 - POLICY.patience :]
-    enough = len(last) == 2 + POLICY.patience
-    return enough and bool((last[1:] >= last[:-1] * (1 - POLICY.worthwhile)).all())
-
-
 def in_time(budget: Budget, has_plateaued: Plateau) -> Plateau:
     """Whether losses have plateaued, or no time is left."""
     return lambda least: has_plateaued(least) or budget.is_over
@@ -402,7 +393,7 @@ class Validator:
         ridge = IterativeRidge(Design(self.fitted, features, np.float32), self.seed)
         rows = StoredRows(ridge.store(self.X_out), self.y_out, self.weight_out)
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
-        trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued_for_long))
+        trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued))
         best = int(np.argmin(trace.least))
         gains = (
             mean_and_error(losses - trace.losses[best], self.weight_out, self.group_out)

@@ -56,11 +56,9 @@ def walk_downhill(
     return point
 
 
-def coarser_minimum(
-    losses: tuple[float, float, float], noise: float, step: float
-) -> float:
-    """Where a parabola through three losses at -step, 0, step is least, or below by
-    what raises it by `noise`.
+def coarser_minimum(losses: tuple[float, float, float], noise: float) -> float:
+    """Where a parabola through three losses at -1, 0, 1 is least, or below by what
+    raises it by `noise`.
 
     Of points that are as good within the noise the lowest is taken; zero where the
     losses do not bend.
@@ -69,8 +67,8 @@ def coarser_minimum(
     bend = (below - 2 * middle + above) / 2
     if not 0 < bend < np.inf:
         return 0.0
-    least = step * (below - above) / (4 * bend)
-    return float(np.clip(least - step * np.sqrt(noise / bend), -step, step))
+    least = (below - above) / (4 * bend)
+    return float(np.clip(least - np.sqrt(noise / bend), -1, 1))
 
 
 PATH_LENGTH = 40
