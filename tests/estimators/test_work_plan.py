@@ -135,6 +135,15 @@ def test_arrays_are_planned_as_they_are_fitted():
     assert wide.peak_bytes > 0
 
 
+@pytest.mark.parametrize("given", [{}, {"features": "fourier"}, {"solver": "direct"}])
+def test_few_rows_are_planned_as_they_are_fitted(given):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    model = KernelMachineRegressor(random_state=0, **given)
+    plan = model.plan(X, X[:, 0])
+    assert plan.solver == model.fit(X, X[:, 0]).solver_
+    assert (plan.model == "the exact kernel") == (plan.solver == "exact")
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
 def test_rows_of_text_are_estimated(tmp_path, suffix):
     path, rows = tmp_path / f"rows{suffix}", 30_000

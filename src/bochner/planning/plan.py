@@ -30,6 +30,7 @@ from bochner.inputs.opened import (
 from bochner.markup import table
 from bochner.planning.request import FitRequest, given_alphas
 from bochner.planning.solver_choice import (
+    FEW_ROWS,
     USUAL_ITERATIONS,
     ProblemSize,
     penalty_ratio,
@@ -341,6 +342,8 @@ class MapSize(NamedTuple):
         Iterations of bins.
     why : str
         Why these features, where that is not plain.
+    is_exact : bool
+        Whether they are exact values of the kernel with all rows.
     """
 
     text: str
@@ -349,6 +352,7 @@ class MapSize(NamedTuple):
     n_buckets: int = 0
     steps: int = BIN_STEPS
     why: str = ""
+    is_exact: bool = False
 
 
 class Planner:
@@ -422,6 +426,8 @@ class Planner:
             solver, reason = solver_in_memory(solver, features.dense, D, size)
             if request.why_iterated:
                 solver, reason = "cg", request.why_iterated
+            elif features.is_exact:
+                solver, reason = "exact", FEW_ROWS
             if not features.dense:
                 done = Pass("iterations on the stored bins", features.steps)
                 return [SolverPlan("cg", done, 12 * n * D, reason)]
@@ -469,6 +475,9 @@ class Planner:
         learned = wanted is not None and request.may_learn(
             wanted, self.sample, table.n_columns
         )
+        few = table.n_rows <= POLICY.few_rows and request.cv is None
+        if few and not learned and request.is_named and request.may_be_exact:
+            return MapSize("the exact kernel", table.n_rows, True, is_exact=True)
         wanted = wanted if learned else request.features
         compared = learned and wanted == "auto"
         size = request.size(table.n_rows)

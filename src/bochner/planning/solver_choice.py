@@ -33,6 +33,7 @@ USUAL_ITERATIONS = 25  # to a tolerance of 1e-2, with the usual ridge penalty
 # Rows times outputs for each feature, from which rows of the preconditioner that are
 # drawn by their leverage save more time than they cost, with the usual ridge penalty
 LEVERAGE_WORTH = 100
+FEW_ROWS = "with so few rows the exact kernel costs no more than features"
 TOO_LARGE = "the Gram matrix of {:,} features does not fit in the free memory"
 
 
@@ -100,9 +101,7 @@ def choose_solver(solver: str, features: FeatureMap, size: ProblemSize) -> Solve
         Where a direct solution is asked for and the features are sparse.
     """
     if solver != "exact" and has_kernel_rows(features):
-        return SolverChoice(
-            "exact", "with so few rows the exact kernel costs no more than features"
-        )
+        return SolverChoice("exact", FEW_ROWS)
     return solver_in_memory(solver, features.is_dense, features.n_features_out, size)
 
 
