@@ -87,8 +87,8 @@ def test_the_diagram_is_the_curve_of_sklearn(crowded):
     assert f"{error:.2g} %" in display.ax_.get_title(loc="left")
     interval = display.curve.interval
     assert ((interval[:, 0] <= frequency) & (frequency <= interval[:, 1])).all()
-    (path,) = display.band_.get_paths()
-    assert path.vertices[:, 1].max() == pytest.approx(interval.max())
+    drawn = [bar[:, 1] for bar in display.band_.get_segments()]
+    np.testing.assert_allclose(drawn, interval)
     heights, _, base = display.histogram_.get_data()
     counts = np.histogram(p, 50, (0, 1))[0]
     np.testing.assert_allclose(
@@ -285,23 +285,6 @@ def test_bars_of_quantiles_hold_them():
     assert 0.935 < share < 0.985
 
 
-def test_one_of_several_targets():
-    two = np.column_stack([Y, -Y])
-    for cls in (CoverageDisplay, WidthDisplay, BandDisplay):
-        one, other = (
-            vars(cls.from_estimator(model, X, y, target=k))
-            for model, y, k in ((Normal(), Y, 0), (Both(), two, 0))
-        )
-        assert repr(one) == repr(other)
-    second = BandDisplay.from_estimator(Both(), X, two, target=1)
-    np.testing.assert_allclose(
-        second.mean, -BandDisplay.from_estimator(Normal(), X, Y).mean
-    )
-    np.testing.assert_allclose(
-        WidthDisplay.from_estimator(Both(), X, two, target=1).errors, np.abs(Y - MEAN)
-    )
-
-
 @pytest.mark.slow
 def test_axes_are_taken(crowded):
     figure, axes = plt.subplots(1, 2, figsize=(12, 6), layout="constrained")
@@ -351,8 +334,13 @@ INTERVALS = {0.9: np.tile([-1.0, 1.0], (2000, 1))}
             "no column 'town'",
         ),
         (
-            lambda: CoverageDisplay.from_estimator(Normal(), X, Y, target=1),
-            "target must be from 0 to 0",
+            lambda: CoverageDisplay.from_estimator(Both(), X, np.stack([Y, Y], 1)),
+            "of one target",
+        ),
+        (lambda: BandDisplay.from_estimator(Both(), X), "of one target"),
+        (
+            lambda: WidthDisplay.from_estimator(Both(), X, np.stack([Y, Y], 1)),
+            "of one target",
         ),
         (
             lambda: CoverageDisplay.from_predictions(Y, INTERVALS, coverage=0.5),

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
@@ -61,11 +60,10 @@ class BandDisplay(Display):
     """Predicted mean along one column, with the bands of its intervals, and rows as
     dots.
 
-    If there are other columns, line and bands are means of the predictions and
-    intervals of the rows themselves, in bins of equal counts by their values in the
-    column. For a single column they are the predictions on an even grid, which goes a
-    little beyond the rows; of times for the rows themselves. `from_estimator` collects,
-    and `plot` draws.
+    Line and bands are means of the predictions and intervals of the rows themselves,
+    in bins of equal counts by their values in the column. For a single column of
+    numbers they are the predictions on an even grid, which goes a little beyond the
+    rows. `from_estimator` collects, and `plot` draws.
 
     Keywords of `plot` are those of the line of the mean, as `Axes.plot` takes them.
 
@@ -78,9 +76,9 @@ class BandDisplay(Display):
         Column and target of rows.
     names : (str, str)
         Of the column and the target.
-    n_others : int
-        How many other columns there are.
-    unit : {"", "days", "seconds"}
+    of_bins : bool
+        Whether line and bands are means of rows.
+    unit : {"", "days", "seconds", "day"}
         Of the grid: days since 1970 for a column of dates.
 
     Attributes
@@ -115,7 +113,7 @@ class BandDisplay(Display):
     bands: Sequence[Band] = ()
     points: Array = None
     names: Sequence[str] = ("x0", "target")
-    n_others: int = 0
+    of_bins: bool = False
     unit: str = ""
 
     def __post_init__(self) -> None:
@@ -131,7 +129,6 @@ class BandDisplay(Display):
         *,
         column: int | str = 0,
         coverage: float | Sequence[float] = (0.5, 0.9),
-        target: int = 0,
     ) -> Self:
         """Predict along a column.
 
@@ -142,15 +139,13 @@ class BandDisplay(Display):
         X : rows of shape (n, d)
             Rows that are predicted, at most 5,000 of them drawn at random; of a single
             column they give the range.
-        y : array of shape (n,) or (n, K), optional
+        y : array of shape (n,), optional
             Targets of these rows, for the dots; of more than 1,000 rows, 1,000 are
             drawn at random.
         column : int or str, default=0
             Of numbers, by its number, or by its name where columns have names.
         coverage : float or sequence of float, default=(0.5, 0.9)
             One band for each.
-        target : int, default=0
-            Of several targets the one that is drawn.
 
         Returns
         -------
@@ -171,20 +166,13 @@ class BandDisplay(Display):
             raise ValueError(
                 f"Column {name!r} holds no numbers: give one that does as column."
             )
-        n_others = n_columns(X) - 1
         row_numbers = np.flatnonzero(np.isfinite(values))
-        if n_others:
+        of_bins = n_columns(X) > 1 or unit != ""
+        if of_bins:
             row_numbers = sample(row_numbers, MOST_SMOOTHED, 0)
             x = values[row_numbers]
             rows = take(X, row_numbers)
             bins = equal_count_bins(x, min(len(x) // BIN_ROWS + 1, MOST_BINS))
-        elif is_frame(X) and not nw.from_native(X)[:, 0].dtype.is_numeric():
-            # Of times rows themselves, at even steps of their ranks
-            x, first = np.unique(values[row_numbers], return_index=True)
-            shown = np.unique(np.linspace(0, len(x) - 1, POINTS).astype(int))
-            x = x[shown]
-            rows = take(X, row_numbers[first[shown]])
-            bins = np.arange(len(x))
         else:
             # Even steps through the range, but for the few values that are far off,
             # and somewhat beyond
@@ -195,21 +183,21 @@ class BandDisplay(Display):
             bins = np.arange(POINTS)
         in_bin = bins == np.arange(bins.max() + 1)[:, np.newaxis]
         means = in_bin / in_bin.sum(axis=1, keepdims=True)
-        mean = means @ target_of(model.predict(rows), target)
+        mean = means @ target_of(model.predict(rows))
         bands = []
         for level in levels:
-            low, high = (means @ interval_of(model, rows, level, target)).T
+            low, high = (means @ interval_of(model, rows, level)).T
             bands.append(Band(level, low, high))
         points = None
         if y is not None:
-            targets = target_of(y, target)
+            targets = target_of(y)
             if len(values) != len(targets):
                 raise ValueError(f"X has {len(values)} rows, and y {len(targets)}.")
             points = np.column_stack([values, targets])
             points = sample(points[np.isfinite(points).all(axis=1)], MOST_DOTS, 0)
         label = str(getattr(y, "name", None) or "target")
         names = name, label
-        return cls(means @ x, mean, bands, points, names, n_others, unit)
+        return cls(means @ x, mean, bands, points, names, of_bins, unit)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
@@ -223,12 +211,6 @@ class BandDisplay(Display):
         (self.line_,) = ax.plot(self.grid, self.mean, **look | kwargs)
         self.points_ = None
         if self.points is not None:
-            # The axis ends at all of line and bands, and at the dots but for the few
-            # that are far off
-            usual = np.quantile(self.points[:, 1], [TAIL, 1 - TAIL])
-            ax.update_datalim(np.column_stack([self.grid[[0, -1]], usual]))
-            ax.autoscale_view()
-            ax.autoscale(False)
             self.points_ = ax.scatter(
                 *self.points.T,
                 s=12,
@@ -239,7 +221,7 @@ class BandDisplay(Display):
                 zorder=0,
             )
         title = "Prediction intervals" if self.bands else "Predicted mean"
-        title += ", means of similar rows" if self.n_others else ""
+        title += ", means of similar rows" if self.of_bins else ""
         x, y = map(canvas.shortened, self.names)
         ax.set(xlabel=x, ylabel=y, title=title, xlim=self.grid[[0, -1]])
         canvas.mark_units(ax.xaxis, self.unit)
@@ -268,8 +250,7 @@ class Group(NamedTuple):
 
 
 def grouped(values: NDArray, inside: NDArray) -> list[Group]:
-    """Coverage of tenths of numbers, or of each distinct one where they are few, or of
-    the most frequent texts.
+    """Coverage of tenths of numbers, or of the most frequent texts.
 
     Parameters
     ----------
@@ -281,26 +262,20 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
     numbers = values.dtype.kind in "biuf"
     given = values.astype(np.float64 if numbers else str)
     has_value = ~np.isnan(given) if numbers else given != ""
-    distinct, counts = np.unique(given[has_value], return_counts=True)
-    if numbers and len(distinct) > MOST_GROUPS:
+    groups = []
+    if numbers and has_value.any():
         bins = np.full(len(given), -1)
         bins[has_value] = equal_count_bins(given[has_value], MOST_GROUPS)
-        groups = []
         for k in range(bins.max() + 1):
             low, high = given[bins == k].min(), given[bins == k].max()
             name = number(low)
             if low < high:
                 name += f" to {number(high)}"
             groups.append((name, bins == k))
-    else:
-        # Numbers in their order, of texts the most frequent first
-        first = distinct if numbers else distinct[np.argsort(-counts, kind="stable")]
-        if len(first) > MOST_GROUPS:
-            first = first[: MOST_GROUPS - 1]
-        names = [f"{value:g}" if numbers else str(value) for value in first]
-        groups = [
-            (name, given == value) for name, value in zip(names, first, strict=True)
-        ]
+    elif not numbers:
+        distinct, counts = np.unique(given[has_value], return_counts=True)
+        first = distinct[np.argsort(-counts, kind="stable")][: MOST_GROUPS - 1]
+        groups += [(value, given == value) for value in first.tolist()]
         groups.append(("others", has_value & ~np.isin(given, first)))
     groups.append(("missing", ~has_value))
     return [
@@ -385,7 +360,6 @@ class CoverageDisplay(Display):
         by: int | str = PREDICTED,
         coverage: float = 0.9,
         coverages: Sequence[float] = COVERAGES,
-        target: int = 0,
     ) -> Self:
         """Predict intervals, and count.
 
@@ -403,8 +377,6 @@ class CoverageDisplay(Display):
         coverage : float, default=0.9
             Of the intervals that are looked at by groups.
         coverages : sequence of float, default=(0.1, 0.2, ..., 0.9, 0.95)
-        target : int, default=0
-            Of several targets the one that is drawn.
 
         Returns
         -------
@@ -414,18 +386,17 @@ class CoverageDisplay(Display):
         Raises
         ------
         ValueError
-            For a model without intervals, coverages beyond 0 and 1, and a column or
-            target that there is not.
+            For a model without intervals, coverages beyond 0 and 1, a column that there
+            is not, and several targets.
         """
         levels = sorted({*coverages, coverage})
-        truth = target_of(y, target)
-        intervals = {level: interval_of(model, X, level, target) for level in levels}
+        intervals = {level: interval_of(model, X, level) for level in levels}
         if by == PREDICTED:
-            name, values = "prediction", target_of(model.predict(X), target)
+            name, values = "prediction", target_of(model.predict(X))
         else:
             name, values, _ = column_of(X, by)
         return cls.from_predictions(
-            truth, intervals, by=values, by_name=name, coverage=coverage
+            y, intervals, by=values, by_name=name, coverage=coverage
         )
 
     @classmethod
@@ -612,7 +583,6 @@ class WidthDisplay(Display):
         *,
         coverage: float = 0.9,
         n_bins: int = 10,
-        target: int = 0,
     ) -> Self:
         """Predict, and measure errors and widths.
 
@@ -627,8 +597,6 @@ class WidthDisplay(Display):
         coverage : float, default=0.9
         n_bins : int, default=10
             Of about equal counts.
-        target : int, default=0
-            Of several targets the one that is drawn.
 
         Returns
         -------
@@ -638,14 +606,13 @@ class WidthDisplay(Display):
         Raises
         ------
         ValueError
-            For a model without intervals, a coverage beyond 0 and 1, and a target that
-            there is not.
+            For a model without intervals, a coverage beyond 0 and 1, and several
+            targets.
         """
-        truth = target_of(y, target)
-        interval = interval_of(model, X, coverage, target)
-        predicted = target_of(model.predict(X), target)
+        interval = interval_of(model, X, coverage)
+        predicted = model.predict(X)
         return cls.from_predictions(
-            truth, interval, coverage=coverage, predicted=predicted, n_bins=n_bins
+            y, interval, coverage=coverage, predicted=predicted, n_bins=n_bins
         )
 
     @classmethod
@@ -709,15 +676,10 @@ class WidthDisplay(Display):
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
         x, q, below, above, mean = np.array(self.bins).T
-        low, high = np.quantile(self.half_widths, [0.002, 0.998])
-        if 0 < WIDE * low < high and mean.min() > 0:
+        low, high = self.half_widths.min(), self.half_widths.max()
+        if 0 < WIDE * low < high:
             ax.set(xscale="log", yscale="log")
         rows = np.column_stack([self.half_widths, self.errors])
-        # The axes end at the line, the bins and the rows but for those far off
-        ax.update_datalim([[low, low], [high, max(high, 1.1 * above.max())]])
-        ax.update_datalim([[low, mean.min()]])
-        ax.autoscale_view()
-        ax.autoscale(False)
         self.points_ = ax.scatter(
             *sample(rows, MOST_DOTS, 0).T, s=9, color=GREY, alpha=0.35, linewidths=0
         )
@@ -774,8 +736,7 @@ class ReliabilityDisplay(Display):
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
     line_ : Line2D
-    band_ : PolyCollection
-        A LineCollection for a single bin.
+    band_ : LineCollection
     histogram_ : StepPatch
 
     See Also
@@ -920,10 +881,7 @@ class ReliabilityDisplay(Display):
         look = {"color": BLUE, **DOTTED, "clip_on": False, **kwargs}
         (self.line_,) = ax.plot(p, self.curve.frequency, **look)
         n = len(p)
-        if n > 1:
-            self.band_ = canvas.draw_band(ax, p, interval, BLUE)
-        else:
-            self.band_ = ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
+        self.band_ = ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
         heights = low + CROWD * (high - low) * self.counts / self.counts.max()
         edges = np.linspace(0, 1, len(heights) + 1)
         look = {"baseline": low, "color": GREY, "fill": True, "alpha": 0.35}
