@@ -9,18 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from bochner import (
     BinningFeatures,
-    ConcatenatedFeatures,
     FourierFeatures,
     KernelMachineRegressor,
     LinearFeatures,
-    MetricFeatures,
 )
 from bochner.display import ErrorDisplay, GramDisplay, KernelDisplay
-from bochner.features import Metric
 from bochner.kernels import Gaussian, Laplacian
 
 X = np.random.default_rng(0).standard_normal((60, 3))
@@ -241,53 +237,6 @@ def test_rows_of_any_kind(features, fitted, crowded):
         )
 
 
-def test_a_model_draws_its_map():
-    y = X[:, 0]
-    model = KernelMachineRegressor(Gaussian(1.0), n_components=100, random_state=0).fit(
-        X, y
-    )
-    display = KernelDisplay.from_estimator(model, X, max_distance=3.0, n_draws=2)
-    W = model.features_.frequencies_
-    np.testing.assert_allclose(
-        display.estimate,
-        np.cos(np.outer(display.distances, W[0])).mean(axis=1),
-        atol=1e-12,
-    )
-    Z = model.encoder_.encode(X, np.float64)
-    gram = GramDisplay.from_estimator(model, X, [50], order="given")
-    np.testing.assert_allclose(
-        gram.exact, np.exp(-(distances(2, Z) ** 2) / 2), atol=1e-12
-    )
-    ErrorDisplay.from_estimator(model, X, [16, 32], n_draws=2).plot()
-
-
-@pytest.mark.parametrize("fitted", [False, True])
-def test_maps_of_learned_coordinates_and_maps_side_by_side(fitted):
-    metric = Metric(
-        3,
-        [0, 2],
-        [10.0, 1.0],
-        warped=[1],
-        knots=[[0.0, 1.0]],
-        levels=[[0.0, 4.0]],
-        slopes=[0.5],
-    )
-    features = ConcatenatedFeatures(
-        [LinearFeatures(), MetricFeatures(metric, FOURIER), BINS]
-    )
-    U = metric.transform(X)
-    if fitted:
-        features.fit(X)
-    display = GramDisplay.from_estimator(features, X, [50], order="given")
-    np.testing.assert_allclose(
-        display.exact, np.exp(-(distances(2, U) ** 2) / 8), atol=1e-12
-    )
-    assert (
-        KernelDisplay.from_estimator(features, X, direction=1, n_draws=2).along
-        == "w(x2)"
-    )
-
-
 def test_a_warning_about_rows_alone_is_not_one_about_the_picture():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -323,7 +272,8 @@ def test_axes_are_taken(layout, crowded):
         (KernelDisplay, [FOURIER, X], {"direction": 3}, "from 0 to 2"),
         (KernelDisplay, [FOURIER, X], {"n_draws": 1}, "at least 2"),
         (KernelDisplay, [FOURIER, X], {"max_distance": -1}, "positive"),
-        (KernelDisplay, [LinearFeatures(), X], {}, "random features"),
+        (KernelDisplay, [LinearFeatures(), X], {}, "one single map"),
+        (GramDisplay, [KernelMachineRegressor(), X], {}, "one single map"),
         (GramDisplay, [FOURIER, X], {"order": "none"}, "order must be"),
         (GramDisplay, [FOURIER, X], {"max_rows": 0}, "max_rows"),
         (ErrorDisplay, [FOURIER, X[:1]], {}, "one distinct row"),
@@ -336,8 +286,6 @@ def test_refusals(display, arguments, options, match):
         display.from_estimator(*arguments, **options)
 
 
-def test_other_columns_and_models_that_are_not_fitted():
+def test_other_columns():
     with pytest.raises(ValueError, match="2 columns"):
         GramDisplay.from_estimator(FourierFeatures().fit(X), X[:, :2])
-    with pytest.raises(NotFittedError):
-        KernelDisplay.from_estimator(KernelMachineRegressor(), X)

@@ -7,13 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import ive
 
-from bochner import (
-    BinningFeatures,
-    ConcatenatedFeatures,
-    FourierFeatures,
-    KernelMachineRegressor,
-    LinearFeatures,
-)
+from bochner import BinningFeatures, FourierFeatures
 from bochner.display import SpectrumDisplay
 from bochner.kernels import Gabor, Gaussian, Hat, Laplacian, Matern, Periodic, Subspace
 
@@ -117,18 +111,12 @@ def test_weights_of_leverage_count():
 
 
 @pytest.mark.slow
-def test_names_models_and_maps_side_by_side():
+def test_names():
     frame = pd.DataFrame(X, columns=["length", "width", "height"])
     assert (
         "length"
         in SpectrumDisplay.from_estimator(FourierFeatures(random_state=0), frame).label
     )
-    both = ConcatenatedFeatures([LinearFeatures(), FOURIER, BINS])
-    model = KernelMachineRegressor(features=both, alpha=1.0, random_state=0).fit(
-        X, X[:, 0]
-    )
-    drawn = SpectrumDisplay.from_estimator(model).drawn
-    np.testing.assert_array_equal(drawn, model.features_.maps_[1].frequencies_[0])
 
 
 @pytest.mark.parametrize("layout", ["constrained", None])

@@ -98,10 +98,10 @@ class KernelDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted machine
+        features : FourierFeatures or BinningFeatures
             Drawn where it is not fitted. Bins are learned on the points of the line, in
             the grids of the map; without a `random_state` of its own those are drawn
-            again. Of maps side by side the first is drawn.
+            again.
         X : rows of shape (n, d), optional
             The line starts at the first one; at 0 without. Needed where the map is not
             fitted.
@@ -276,8 +276,8 @@ class GramDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted machine
-            Clones of it are drawn. Of maps side by side the first is taken.
+        features : FourierFeatures or BinningFeatures
+            Clones of it are drawn.
         X : rows of shape (n, d)
         sizes : sequence of int, default=(100, 10_000)
             Features of the clones; of binning features their grids, the nonzero
@@ -411,8 +411,8 @@ class ErrorDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted machine
-            Clones of it are drawn. Of maps side by side the first is taken.
+        features : FourierFeatures or BinningFeatures
+            Clones of it are drawn.
         X : rows of shape (n, d)
         sizes : sequence of int, default=(16, 32, ..., 4096)
             Features of the clones; of binning features their grids.
@@ -563,9 +563,8 @@ class SpectrumDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, or a fitted machine
-            Drawn where it is not fitted. Of maps side by side the first that has
-            frequencies is taken.
+        features : FourierFeatures
+            Drawn where it is not fitted.
         X : rows of shape (n, d), optional
             Needed where the map is not fitted.
         coordinate : int, default=0

@@ -1,10 +1,7 @@
-"""Finds columns and targets of the rows given to a model, and makes typical rows of
-them.
-"""
+"""Finds columns and targets of the rows given to a model, and draws some of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -14,18 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.arrays import Floats
 from bochner.data.columns import PARTS, column_names, column_number, read_column
 from bochner.data.table_input import as_array, is_frame
-from bochner.features.metric import Metric
-
-
-def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
-    """Names of the coordinates of a metric: columns, warped ones as w(column), mixed
-    ones by number.
-    """
-    coordinate_labels = [names[j] for j in metric.source_]
-    for i in metric.warped_:
-        coordinate_labels[i] = f"w({coordinate_labels[i]})"
-    r, q = metric.linear_.shape
-    return [f"coordinate {i}" for i in range(r)] + coordinate_labels[q:]
 
 
 def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
