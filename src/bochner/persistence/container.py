@@ -115,7 +115,7 @@ class Header(NamedTuple):
     library_version: str
     checksum: str
     metadata: dict[str, str]
-    tree: Any
+    tree: dict[str, Any]
     tensors: list[str]
 
 
@@ -150,6 +150,8 @@ def read_header(file: BinaryIO) -> Header:
         raise Unreadable("its checksum is malformed")
     _check_size(entries, size - 8 - length)
     nodes = _parse(tree.encode(errors="replace"))
+    if not isinstance(nodes, dict) or nodes.get("$") != "object":
+        raise Unreadable("its tree does not begin with an object")
     return Header(
         head + text,
         size,
