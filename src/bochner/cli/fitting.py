@@ -367,7 +367,7 @@ def _check_columns(
 
 def plan(**given: Any) -> Facts:
     """Plan one fit of all rows, without a look at any."""
-    arguments = Arguments(**given)
+    arguments = Arguments(**given, seed=None)
     data, target, task = arguments.data, arguments.target, arguments.asked_task
     notes: list[str] = []
     with run_with(arguments.memory_limit), errors_of(data):
