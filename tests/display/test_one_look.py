@@ -197,7 +197,7 @@ COLOURED = {
     ScreeDisplay: lambda one: one.bars_.patches,
     SizeDisplay: lambda one: one.lines_,
     SpectrumDisplay: lambda one: one.histogram_.patches,
-    WidthDisplay: lambda one: [one.quantiles_.lines[0]],
+    WidthDisplay: lambda one: [one.quantiles_],
 }
 EVERY = pytest.mark.parametrize("kind", MADE, ids=lambda kind: kind.__name__)
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import quantile_test
 from sklearn.utils import _safe_indexing as take
 
 from bochner.data.table_input import is_frame
@@ -29,8 +28,6 @@ from bochner.markup import number
 from bochner.scores import (
     Reliability,
     equal_count_bins,
-    interval_coverage,
-    interval_width,
     judged_event,
     reliability,
     wilson_interval,
@@ -493,61 +490,34 @@ class CoverageDisplay(Display):
         ax.set(xlabel="Coverage measured", title=title, xlim=(max(low, 0.0), 1.0))
 
 
-# Ratio of widths from which axes are logarithmic; of the bars
-WIDE, SURE = 8.0, 0.95
-
-
-class WidthBin(NamedTuple):
-    """Rows whose intervals are of similar width.
-
-    Attributes
-    ----------
-    half_width : float
-        Mean half width.
-    quantile, low, high : float
-        The quantile of the absolute errors at the intervals' coverage, and its 95 %
-        interval by order statistics.
-    mean : float
-        Mean absolute error.
-    """
-
-    half_width: float
-    quantile: float
-    low: float
-    high: float
-    mean: float
-
-
 class WidthDisplay(Display):
-    """Absolute error against half the width of the prediction interval, by bins of
-    width.
+    """Absolute error against half the width of the prediction interval.
 
-    Dots are rows: those below the line are within their intervals. If the widths of 90
-    % intervals follow the errors, the 90 % quantile of each bin's errors is on the
-    line. Above it the intervals are too short, below it too long. If the quantiles do
-    not rise, the widths are not informative. Bars are distribution-free 95 % intervals
-    of the quantiles. `from_estimator` and `from_predictions` collect, and `plot` draws.
+    Dots are rows: those below the dashed line are within their intervals. The solid
+    line has the quantile of the errors in bins of similar width. If the widths of 90 %
+    intervals follow the errors, their 90 % quantile is on the dashed line. Above it the
+    intervals are too short, below it too long. If the quantiles do not rise, the widths
+    are not informative. `from_estimator` and `from_predictions` collect, and `plot`
+    draws.
 
-    Keywords of `plot` are those of the line of the quantiles, as `Axes.errorbar` takes
+    Keywords of `plot` are those of the line of the quantiles, as `Axes.plot` takes
     them.
 
     Parameters
     ----------
     half_widths, errors : arrays of shape (n,)
-    bins : sequence of WidthBin
     coverage : float
         Asked for.
-    covered, mean_width : float
-        Measured.
+    n_bins : int, default=10
+        Of about equal counts.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
     points_ : PathCollection
-    diagonal_ : Line2D
-    quantiles_ : ErrorbarContainer
-    means_ : Line2D
+    diagonal_ : AxLine
+    quantiles_ : Line2D
 
     See Also
     --------
@@ -562,17 +532,15 @@ class WidthDisplay(Display):
     >>> y = scale * rng.standard_normal(2000)
     >>> interval = np.column_stack([-1.645 * scale, 1.645 * scale])
     >>> display = WidthDisplay.from_predictions(y, interval, coverage=0.9).plot()
-    >>> round(display.covered, 2), len(display.bins)
-    (0.9, 10)
+    >>> len(display.quantiles_.get_xdata())
+    10
     >>> display.figure_.savefig("width.png")
     """
 
     half_widths: Array
     errors: Array
-    bins: Sequence[WidthBin]
     coverage: float
-    covered: float
-    mean_width: float
+    n_bins: int = 10
 
     @classmethod
     def from_estimator(
@@ -653,7 +621,10 @@ class WidthDisplay(Display):
         ends = np.asarray(interval, np.float64)
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
-        covered = interval_coverage(truth, ends)
+        if ends.shape != (len(truth), 2):
+            raise ValueError(
+                f"interval must be of shape ({len(truth)}, 2), got {ends.shape}."
+            )
         if not np.isfinite(ends).all():
             raise ValueError(
                 "Some intervals are infinite, and cannot be drawn: use a smaller "
@@ -666,45 +637,28 @@ class WidthDisplay(Display):
                 f"{centre.shape}."
             )
         half = np.diff(ends, axis=1)[:, 0] / 2
-        errors = np.abs(truth - centre)
-        of = equal_count_bins(half, n_bins)
-        bins = [
-            _bin(half[of == k], errors[of == k], coverage) for k in range(of.max() + 1)
-        ]
-        return cls(half, errors, bins, coverage, covered, interval_width(ends))
+        return cls(half, np.abs(truth - centre), coverage, n_bins)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
-        x, q, below, above, mean = np.array(self.bins).T
-        low, high = self.half_widths.min(), self.half_widths.max()
-        if 0 < WIDE * low < high:
-            ax.set(xscale="log", yscale="log")
         rows = np.column_stack([self.half_widths, self.errors])
         self.points_ = ax.scatter(
             *sample(rows, MOST_DOTS, 0).T, s=9, color=GREY, alpha=0.35, linewidths=0
         )
-        ends = [low, high]
-        (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, label="half width")
-        look = {"fmt": "o-", "color": BLUE, "capsize": 2, "zorder": 3}
-        look["label"] = f"{100 * self.coverage:g} % quantile of the errors"
-        halves = [q - below, above - q]
-        self.quantiles_ = ax.errorbar(x, q, halves, **look | kwargs)
-        look = {"color": VERMILION, "markersize": 4, "label": "mean of the errors"}
-        (self.means_,) = ax.plot(x, mean, "s-", **look)
-        within = f"{100 * self.covered:.1f} % of {len(self.errors):,} rows within"
-        ax.set_title(f"{within}, mean width {number(self.mean_width)}")
-        across = f"Half width of {100 * self.coverage:g} % intervals"
-        ax.set(xlabel=across, ylabel="Absolute error")
+        look = {"linestyle": "--", "color": GREY, "label": "half width"}
+        self.diagonal_ = ax.axline((0, 0), slope=1, **look)
+        bins = equal_count_bins(self.half_widths, self.n_bins)
+        middles = []
+        quantiles = []
+        for k in range(bins.max() + 1):
+            middles.append(self.half_widths[bins == k].mean())
+            quantiles.append(np.quantile(self.errors[bins == k], self.coverage))
+        share = f"{100 * self.coverage:g} %"
+        look = {"color": BLUE, **DOTTED, "label": f"{share} quantile of the errors"}
+        (self.quantiles_,) = ax.plot(middles, quantiles, **look | kwargs)
+        ax.set(xlabel=f"Half width of {share} intervals", ylabel="Absolute error")
+        ax.set_title(f"{len(rows):,} rows")
         canvas.add_legend(ax)
-
-
-def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
-    """One bin, with the 95 % interval of its quantile by order statistics."""
-    ends = quantile_test(errors, p=coverage).confidence_interval(SURE)
-    # Of few rows an end may lie beyond all of them
-    low, high = np.where(np.isnan(ends), [0.0, errors.max()], ends)
-    quantile = np.quantile(errors, coverage, method="inverted_cdf")
-    return WidthBin(*map(float, (half.mean(), quantile, low, high, errors.mean())))
 
 
 DIAGRAM = 4.6  # inches: height

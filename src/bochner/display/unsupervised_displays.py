@@ -4,7 +4,6 @@ explain.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, Self
@@ -77,24 +76,18 @@ def _point_size(n: int) -> float:
 
 
 def categories(labels: NDArray) -> Iterator[tuple[str, NDArray, str, str]]:
-    """The 20 most frequent labels of n rows in natural order, and all others as one in
-    grey: for each the name, a mask of its rows, colour and marker.
+    """The 20 most frequent labels of n rows, sorted, and all others as one in grey: for
+    each the name, a mask of its rows, colour and marker.
     """
     names = np.array(list(map(str, labels.tolist())))
     distinct, counts = np.unique(names, return_counts=True)
     frequent = distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
-    shown = sorted(frequent.tolist(), key=_natural)
+    shown = sorted(frequent.tolist())
     for k, short in enumerate(canvas.shortened_all(shown)):
         yield short, names == shown[k], *canvas.look(k)
     n_others = len(distinct) - len(shown)
     if n_others:
         yield f"{n_others} others", ~np.isin(names, shown), GREY, "."
-
-
-def _natural(name: str) -> list[tuple[float, str]]:
-    """What to sort by so that "kind 2" is before "kind 10"."""
-    parts = re.split(r"(\d+)", name)
-    return [(float(part), "") if part.isdecimal() else (-1.0, part) for part in parts]
 
 
 def _check_points(points: NDArray, *others: NDArray) -> None:
