@@ -219,9 +219,8 @@ def test_axes_are_taken(crowded):
         assert not right.axison
         assert left.axison
         assert not crowded(figure)
-        assert all(
-            ax.get_position().x0 >= left.get_position().x1 for ax in display.axes_
-        )
+        end = left.get_window_extent().x1
+        assert all(ax.get_window_extent().x0 >= end for ax in display.axes_)
     alone = plt.figure().add_axes([0.1, 0.1, 0.8, 0.8])
     with pytest.raises(ValueError, match="3 panels"):
         metric.plot(ax=alone)
