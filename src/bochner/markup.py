@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
+from os.path import commonprefix
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -129,11 +130,7 @@ def cut_all(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
     alike = _alike(shown)
     while alike:
         group = alike.pop()
-        low, high = min(group), max(group)
-        first = next(
-            (k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b),
-            len(low),
-        )
+        first = len(commonprefix(group))  # noqa: RUF071 - of names, not of paths
         again = {
             whole: f"{whole[:head]}…{whole[first : first + width - head - 1]}"
             for whole in group

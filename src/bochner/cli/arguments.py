@@ -36,8 +36,8 @@ class Arguments(SimpleNamespace):
     """Arguments and options of `fit` by their names; a plan has some of them."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**{**defaults(), **given})
-        self.exclude = self.exclude or []
+        exclude = given["exclude"] or []
+        super().__init__(**{**defaults(), **given, "exclude": exclude})
 
     @property
     def asked_task(self) -> str:

@@ -5,7 +5,7 @@ models are chosen.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, Self
 
@@ -204,7 +204,6 @@ def _error(model: Any, X: Any, y: ArrayLike) -> float:
 
 # Inches: of what is above and below the candidates, of each, and of both panels
 MARGINS, CANDIDATE_HEIGHT, SIZES_HEIGHT, WIDE_ENOUGH = 1.4, 0.6, 3.2, 5.0
-WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
 UNITS = {
     "squared error": "standardised squared error",
     "log loss": "log loss [nats]",
@@ -342,7 +341,6 @@ class SizeDisplay(Display):
             self.lines_ += ax.plot(*tried.T, **look | kwargs)
             look = {"color": colour, "markersize": 14, "markeredgecolor": "white"}
             self.minima_ += ax.plot(*best.T, "*", **look)
-        ax.set_yscale(_loss_scale([value for _, _, value in self.sizes]))
         ax.locator_params(axis="x", integer=True, min_n_ticks=1)
         title = "Scales tried, the best starred"
         ax.set(xlabel="Scale of the metric (log2)", ylabel=loss, title=title)
@@ -368,17 +366,8 @@ class SizeDisplay(Display):
             label.set_fontweight("bold" if one.name == self.chosen else "normal")
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="y", alpha=0.3)
-        ax.set_xscale(_loss_scale([one.loss for one in ranked]))
         title = "Candidates"
         if self.rows_held_out:
             title += f" on {self.rows_held_out:,} validation rows"
         ends = (len(ranked) - 0.5, -0.5)
         ax.set(xlabel=f"{loss} ± s.e.", title=title, ylim=ends)
-
-
-def _loss_scale(losses: Iterable[float]) -> str:
-    """Logarithmic where the losses differ by factors."""
-    finite = [loss for loss in losses if np.isfinite(loss)]
-    low = min(finite, default=0.0)
-    high = max(finite, default=0.0)
-    return "log" if 0 < WIDE * low < high else "linear"

@@ -15,13 +15,11 @@ from bochner.arrays import Floats
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
-from bochner.display.map_view import View, estimated_gram, view
+from bochner.display.map_view import estimated_gram, view
 from bochner.display.row_access import principal_axes, sample
 from bochner.features.fourier import FourierFeatures
 from bochner.theory.pair_kernels import dense
 
-# Distances shown, in units of that at which the kernel is half of what it is at 0
-HALVES = 5.0
 POINTS = 200  # of a line
 UNKNOWN_COLUMNS = "How many columns there are is not known: fit the map, or give X."
 
@@ -89,8 +87,8 @@ class KernelDisplay(Display):
         features: Any,
         X: Any = None,
         *,
+        max_distance: float,
         direction: int = 0,
-        max_distance: float | None = None,
         n_draws: int = 20,
         random_state: int = 0,
     ) -> Self:
@@ -105,10 +103,10 @@ class KernelDisplay(Display):
         X : rows of shape (n, d), optional
             The line starts at the first one; at 0 without. Needed where the map is not
             fitted.
+        max_distance : float
+            Where the line ends.
         direction : int, default=0
             Column along which the rows differ.
-        max_distance : float, optional
-            Otherwise 5 times the distance at which the kernel is halved.
         n_draws : int, default=20
             Independent draws for the band, at least 2.
         random_state : int, default=0
@@ -124,7 +122,7 @@ class KernelDisplay(Display):
             For a map whose number of columns is not known, a direction that is none,
             and fewer than 2 draws.
         """
-        if max_distance is not None and not 0 < max_distance < np.inf:
+        if not 0 < max_distance < np.inf:
             raise ValueError(
                 f"max_distance must be positive and finite, got {max_distance}."
             )
@@ -141,7 +139,7 @@ class KernelDisplay(Display):
         names = seen.names(X, start.shape[1])
         _check_column("direction", direction, len(names))
         e = np.eye(len(names))[direction]
-        t = np.linspace(0, max_distance or _reach(seen, start[:1], e), POINTS)
+        t = np.linspace(0, max_distance, POINTS)
         line = start[:1] + t[:, np.newaxis] * e
         # Bins are learned on the points of the line
         is_binned = seen.unit == "grids"
@@ -188,14 +186,6 @@ def _check_column(name: str, column: Any, d: int) -> None:
     """ValueError where a number is not that of one of d columns."""
     if not isinstance(column, int | np.integer) or not 0 <= column < d:
         raise ValueError(f"{name} must be a column from 0 to {d - 1}, got {column!r}.")
-
-
-def _reach(seen: View, start: NDArray, e: NDArray) -> float:
-    """Distance worth showing."""
-    t = np.geomspace(1e-9, 1e9, 2001)
-    kernel = seen.exact(start, start + t[:, np.newaxis] * e)[0]
-    below = kernel <= seen.features.kernel.variance / 2
-    return float(HALVES * t[np.argmax(below)]) if below.any() else HALVES
 
 
 PICTURE, ROW = 1.75, 2.4  # inches: least width of a picture, and height

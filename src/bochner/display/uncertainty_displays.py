@@ -645,7 +645,7 @@ class WidthDisplay(Display):
         self.points_ = ax.scatter(
             *sample(rows, MOST_DOTS, 0).T, s=9, color=GREY, alpha=0.35, linewidths=0
         )
-        look = {"linestyle": "--", "color": GREY, "label": "half width"}
+        look: Look = {"linestyle": "--", "color": GREY, "label": "half width"}
         self.diagonal_ = ax.axline((0, 0), slope=1, **look)
         bins = equal_count_bins(self.half_widths, self.n_bins)
         middles = []
