@@ -29,10 +29,9 @@ from bochner.cli.target import (
     summary_of_target,
     with_target_read,
 )
-from bochner.loops.clock import CLOCK
 from bochner.notices import listed
 from bochner.planning.plan import table_shape
-from bochner.settings import peak_bytes, settings
+from bochner.settings import settings
 from bochner.sources.base import TableSource
 from bochner.sources.schema import require
 
@@ -151,7 +150,6 @@ def fit(**given: Any) -> Facts:
             "seed": arguments.seed,
             "split": {"by": by, "column": arguments.group or arguments.time},
             **report,
-            "peak_memory_bytes": peak_bytes(),
             "notes": notes + report["notes"],
         }
 
@@ -203,7 +201,6 @@ def _scored_and_saved(arguments: Arguments, split: Split, task: str) -> Facts:
     """Fit on the rows that are not held out, score, and fit on all of them if the
     model is to be saved.
     """
-    start = CLOCK.seconds()
     path = arguments.data
     out = arguments.out
     n_train = split.train_target.n_known
@@ -244,7 +241,6 @@ def _scored_and_saved(arguments: Arguments, split: Split, task: str) -> Facts:
         "model": facts,
         "out": None if out is None else str(out),
         "rows_saved_model": n_saved,
-        "seconds": CLOCK.seconds() - start,
         "notes": notes + guesses,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,18 +73,22 @@ def _fit_and_score(
     how: Facts = {"test_size": TEST_SIZE, "random_state": SPLIT_SEED}
     how["stratify"] = y if classes else None
     X_train, X_test, y_train, y_test = train_test_split(X, y, **how)
+    model: Any
     start = CLOCK.seconds()
     if classes:
-        classifier = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
-        proba = classifier.predict_proba(X_test)
+        model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
+        score = model.score(X_test, y_test)
+    else:
+        model = KernelMachineRegressor(random_state=0).fit(X_train, y_train)
+        score = model.score(X_test, y_test)
+    seconds = CLOCK.seconds() - start
+    predicted = model.predict(X_test)
+    if classes:
         shares = np.bincount(y_train) / len(y_train)
-        predicted = classifier.predict(X_test)
+        proba = model.predict_proba(X_test)
         measured = scores.classification(y_test, predicted, proba, shares)["accuracy"]
     else:
-        regressor = KernelMachineRegressor(random_state=0).fit(X_train, y_train)
-        predicted = regressor.predict(X_test)
         measured = scores.regression(y_test, predicted, y_train.mean())["r2"]
-    seconds = CLOCK.seconds() - start
     with threadpool_limits(1):  # threads would wait for one another
         others = {
             other: float(one.fit(X_train, y_train).score(X_test, y_test))
@@ -95,6 +100,7 @@ def _fit_and_score(
         "columns": X.shape[1],
         "score": "accuracy" if classes else "r2",
         **measured,
+        "value": score,
         "others": others,
         "seconds": seconds,
     }
