@@ -133,7 +133,7 @@ def fit(**given: Any) -> Facts:
                         gaps = f"{column} has missing values, and had none"
                         warnings.filterwarnings("ignore", re.escape(column + read))
                         warnings.filterwarnings("ignore", re.escape(gaps))
-                report = _scored_and_saved(arguments, split, task)
+                report = _scored_and_saved(arguments, split, target, task)
         n_columns = table.schema
         if isinstance(n_columns, pa.Schema):
             n_columns = len(n_columns) - 1 - (arguments.group is not None)
@@ -197,7 +197,9 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
     return table
 
 
-def _scored_and_saved(arguments: Arguments, split: Split, task: str) -> Facts:
+def _scored_and_saved(
+    arguments: Arguments, split: Split, target: TargetSummary, task: str
+) -> Facts:
     """Fit on the rows that are not held out, score, and fit on all of them if the
     model is to be saved.
     """
@@ -220,15 +222,15 @@ def _scored_and_saved(arguments: Arguments, split: Split, task: str) -> Facts:
         others = reference_scores(split.train, n_train, split.test, model, path)
     if out is not None:
         if split.test is not None:
-            if task == "classification" and set(split.target.classes()) - set(
+            if task == "classification" and set(target.classes()) - set(
                 model.classes_.tolist()
             ):
                 # Chosen again, as held-out rows have new classes
                 model = estimator_of(arguments, task).fit(*split.all_rows)
             else:
                 model = model.refit(*split.all_rows)
-        n_saved = split.target.n_known
-        told = {"rows": n_saved, "baseline": split.target.baseline(task)}
+        n_saved = target.n_known
+        told = {"rows": n_saved, "baseline": target.baseline(task)}
         told |= {"scores": scored, "references": others, "options": arguments.options}
         write_model(model, out, arguments.target, task, told)
     return {
