@@ -1,6 +1,4 @@
-"""Draws the columns that matter to a learned metric, with its warps and its linear
-map.
-"""
+"""Draws the columns that matter to a learned metric, with its warps."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from bochner.markup import percent
 
 # Inches
 WARP_HEIGHT, WARP_WIDTH = 1.5, 1.75
-MOST_BARS, MOST_NAMED, FEW_KNOTS, NARROW_NAME = 20, 32, 20, 22
+MOST_BARS, FEW_KNOTS, NARROW_NAME = 20, 20, 22
 
 
 class Warp(NamedTuple):
@@ -120,12 +118,11 @@ def _warped_columns(metric: Metric) -> NDArray[np.intp]:
 
 
 class MetricDisplay(Display):
-    """The relevance of columns in a learned metric, its warps, and its linear map.
+    """The relevance of columns in a learned metric, and its warps.
 
-    There are three kinds of panels, each left out if there is nothing to show: the
-    relevance of the columns, the 20 largest as bars; the learned distance along the
-    most relevant warped columns; the matrix of the linear map. `from_metric` and
-    `from_estimator` collect, and `plot` draws.
+    Bars are the relevance of the columns, the 20 largest. Below them is the learned
+    distance along each of the most relevant warped columns, if there are any.
+    `from_metric` and `from_estimator` collect, and `plot` draws.
 
     Parameters
     ----------
@@ -134,10 +131,6 @@ class MetricDisplay(Display):
     feature_names : sequence of d str
     warps : sequence of Warp
         To be drawn, in this order.
-    linear : array of shape (r, q), optional
-        From coordinates before to coordinates after the map.
-    mixed_names : sequence of q str, optional
-        Columns of the coordinates before the map.
     n_warped : int, optional
         Number of warped columns, where only some of them are drawn.
 
@@ -145,14 +138,11 @@ class MetricDisplay(Display):
     ----------
     figure_ : matplotlib Figure
     axes_ : array of matplotlib Axes
-        In the order relevance, warps, map; those that there are.
-    bars_ : BarContainer or None
+        In the order relevance, warps.
+    bars_ : BarContainer
         Of the relevance.
     lines_ : list of Line2D
         The warps.
-    image_ : AxesImage or None
-        The map.
-    colorbar_ : Colorbar or None
 
     See Also
     --------
@@ -176,8 +166,6 @@ class MetricDisplay(Display):
     relevance: Array
     feature_names: Sequence[str]
     warps: Sequence[Warp] = ()
-    linear: Array = None
-    mixed_names: Sequence[str] | None = None
     n_warped: int | None = None
 
     @classmethod
@@ -256,11 +244,7 @@ class MetricDisplay(Display):
         if n_warps < 0:
             raise ValueError(f"n_warps must not be negative, got {n_warps}.")
         warps = relevant_warps(metric, names, columns, n_warps)
-        linear = metric.linear_ if metric.linear_.size else None
-        mixed = [names[j] for j in metric.source_[: metric.linear_.shape[1]]]
-        return cls(
-            metric.relevance_, names, warps, linear, mixed, len(_warped_columns(metric))
-        )
+        return cls(metric.relevance_, names, warps, len(_warped_columns(metric)))
 
     def plot(self, ax: Any = None, *, sharey: bool = True, **kwargs: Any) -> Self:
         """Draw.
@@ -287,32 +271,18 @@ class MetricDisplay(Display):
         """
         return super().plot(ax, sharey=sharey, **kwargs)
 
-    @property
-    def _has_bars(self) -> bool:
-        return bool(self.relevance.any()) or not (self.warps or self.linear is not None)
-
     def _blocks(self) -> list[Block]:
-        blocks = []
-        if self._has_bars:
-            blocks.append(bar_block(self.relevance[:MOST_BARS]))
+        blocks = [bar_block(self.relevance[:MOST_BARS])]
         if self.warps:
             blocks.append(Block(WARP_HEIGHT, len(self.warps), WARP_WIDTH))
-        if self.linear is not None:
-            blocks.append(Block())
         return blocks
 
     def _draw(self, kwargs: Look) -> None:
         sharey = kwargs.pop("sharey")
-        first_warp = int(self._has_bars)
-        self.bars_ = self._draw_relevance(self.ax_) if first_warp else None
-        warps = self.axes_[first_warp : first_warp + len(self.warps)]
+        self.bars_ = self._draw_relevance(self.ax_)
         self.lines_: list[Any] = []
         if self.warps:
-            self._draw_warps(warps, sharey, kwargs)
-        self.image_: Any = None
-        self.colorbar_: Any = None
-        if self.linear is not None:
-            self._draw_map(self.axes_[-1])
+            self._draw_warps(self.axes_[1:], sharey, kwargs)
 
     def _draw_relevance(self, ax: Any) -> Any:
         shown = largest(self.relevance, MOST_BARS)
@@ -345,22 +315,3 @@ class MetricDisplay(Display):
         whole = self.n_warped or 0
         title = f"Warps: {n} of {whole:,}" if whole > n else "Warps"
         axes[0].set(ylabel="Distance", title=title)
-
-    def _map_names(self) -> list[str]:
-        """Names below the map, where they fit."""
-        names = self.mixed_names or []
-        if self.linear is None or len(names) > MOST_NAMED:
-            return []
-        return canvas.shortened_all(names, NARROW_NAME)
-
-    def _draw_map(self, ax: Any) -> None:
-        limit = float(np.abs(self.linear).max()) or 1.0
-        self.image_ = ax.imshow(
-            self.linear, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit
-        )
-        self.colorbar_ = canvas.add_colour_bar(self.image_, ax, "Weight")
-        ax.locator_params(integer=True)
-        if names := self._map_names():
-            ax.set_xticks(np.arange(len(names)), names, rotation=90)
-        across = "" if names else "Before the map"
-        ax.set(xlabel=across, ylabel="After the map", title="Linear map")

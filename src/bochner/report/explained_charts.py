@@ -51,8 +51,7 @@ def metric(findings: Findings) -> dict[str, Any] | None:
     """Shares of the columns in the learned distance, and that along columns."""
     if findings.model.metric_ is None:
         return None
-    whole = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
-    display = MetricDisplay(whole.relevance, whole.feature_names, whole.warps)
+    display = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
     title = "Relevance of the columns"
     title += ", and distance along them" if display.warps else ""
     return {
