@@ -70,7 +70,6 @@ def table(
     head: Sequence[Any],
     rows: Iterable[Sequence[Any]],
     words: Collection[int] = (0,),
-    **attributes: Any,
 ) -> Markup:
     """A table with a caption, whose rows begin with their names.
 
@@ -82,8 +81,6 @@ def table(
     rows : iterable of sequences
     words : collection of int
         Columns of text, which begin at the left; the others are aligned at the right.
-    **attributes
-        Of the table.
     """
 
     def side(k: int) -> str:
@@ -103,9 +100,7 @@ def table(
         *(tag("th", name, scope="col", style=side(k)) for k, name in enumerate(head)),
     )
     body = tag("tbody", *map(cells, rows))
-    return tag(
-        "table", tag("caption", caption), tag("thead", names), body, **attributes
-    )
+    return tag("table", tag("caption", caption), tag("thead", names), body)
 
 
 def cut(name: object, width: int = NAME_WIDTH) -> str:

@@ -61,7 +61,6 @@ def test_candidates_are_sorted_and_the_chosen_one_stands_out():
         "bins\nsize 800, 1.2 s",
         "Fourier features\nsize 2,048, < 0.1 s",
     ]
-    assert [label.get_fontweight() for label in labels] == ["normal", "bold", "normal"]
     assert len({point.get_color() for point in points}) == 2
     assert (
         display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]

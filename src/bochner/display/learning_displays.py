@@ -217,7 +217,7 @@ class SizeDisplay(Display):
     There are two panels, each left out if there is nothing to show. One has the loss
     against the scale of the metric, one line for each name, with a star at its minimum.
     The other has the candidates at their final sizes, the best on top, with the
-    standard errors of their losses, the chosen one bold and in colour. `from_estimator`
+    standard errors of their losses, the chosen one in colour. `from_estimator`
     and `from_report` collect, and `plot` draws.
 
     Keywords of `plot` are those of the lines of the sizes, as `Axes.plot` takes them.
@@ -362,8 +362,6 @@ class SizeDisplay(Display):
             name = one.name.replace(", ", ",\n")
             labels.append(f"{name}\nsize {one.size:,}, {time}")
         ax.set_yticks(np.arange(len(ranked)), labels)
-        for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
-            label.set_fontweight("bold" if one.name == self.chosen else "normal")
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="y", alpha=0.3)
         title = "Candidates"

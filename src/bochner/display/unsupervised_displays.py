@@ -21,7 +21,6 @@ from bochner.display.row_access import principal_axes, sample
 from bochner.theory.pair_kernels import dense
 
 MOST_CATEGORIES = 20
-TWO_PANELS = Block(n=2)
 MOST_NUMBERS = 10  # that are whole, up to which they are labels
 MOST_POINTS = 20_000
 MOST_ROWS = 2000
@@ -310,7 +309,7 @@ class ClusterDisplay(Display):
         return cls(plane.in_table(rows), labels[row_numbers], sizes, names)
 
     def _blocks(self) -> list[Block]:
-        return [TWO_PANELS]
+        return [Block(n=2)]
 
     def _draw(self, kwargs: Look) -> None:
         scatter_axes, bar_axes = self.axes_
@@ -470,12 +469,11 @@ class LabelDisplay(Display):
 
 # Points along a side of the contours; share of the range around the rows
 SIDE, BESIDE = 60, 0.15
-LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
+LOWEST = 0.005  # share of scores left out of the contours' range
 
 
 class NoveltyDisplay(Display):
-    """Rows in a plane, which of them are novel, the scores around them, and the
-    histogram of the scores.
+    """Rows in a plane, which of them are novel, and the scores around them.
 
     The plane is that of the two columns, in their own units, where the detector sees
     two; else that of the first two principal components of the encoded rows, with the
@@ -499,10 +497,9 @@ class NoveltyDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (2,)
+    ax_ : matplotlib Axes
     contours_ : QuadContourSet
     normal_, novel_ : PathCollection
-    offset_line_ : Line2D
 
     Examples
     --------
@@ -570,11 +567,8 @@ class NoveltyDisplay(Display):
             plane.names,
         )
 
-    def _blocks(self) -> list[Block]:
-        return [TWO_PANELS]
-
     def _draw(self, kwargs: Look) -> None:
-        ax, histogram_axes = self.axes_
+        ax = self.ax_
         lowest = float(np.quantile(self.scores, LOWEST))
         surface = np.clip(self.surface, min(lowest, self.offset) - 1.0, None)
         self.contours_ = ax.contourf(
@@ -590,14 +584,9 @@ class NoveltyDisplay(Display):
         self.novel_ = ax.scatter(*self.points[novel].T, **look)
         canvas.add_legend(ax)
         title = f"{novel.sum():,} of {len(novel):,} rows are novel"
+        title += f", with scores below {self.offset:.2f}"
         x, y = map(canvas.shortened, self.names)
         ax.set(xlabel=x, ylabel=y, title=title)
-        # The histogram of the scores
-        scores = np.clip(self.scores, min(lowest, self.offset - 0.5), None)
-        histogram_axes.hist(scores, bins=40, color=GREY)
-        self.offset_line_ = histogram_axes.axvline(self.offset, color=VERMILION)
-        histogram_axes.set(xlabel="Score: mean log share", ylabel="Rows")
-        histogram_axes.set_title(f"Offset {self.offset:.2f}")
 
 
 class ScreeDisplay(Display):
