@@ -78,15 +78,24 @@ def categories(labels: NDArray) -> Iterator[tuple[str, NDArray, str, str]]:
     """The 20 most frequent labels of n rows, sorted, and all others as one in grey: for
     each the name, a mask of its rows, colour and marker.
     """
-    names = np.array(list(map(str, labels.tolist())))
-    distinct, counts = np.unique(names, return_counts=True)
-    frequent = distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
-    shown = sorted(frequent.tolist())
-    for k, short in enumerate(canvas.shortened_all(shown)):
-        yield short, names == shown[k], *canvas.look(k)
+    values = labels if labels.dtype.kind in "iuf" else labels.astype(str)
+    distinct, counts = np.unique(values, return_counts=True)
+    shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
+    names = canvas.shortened_all(shown.tolist())
+    for k, (name, value) in enumerate(zip(names, shown, strict=True)):
+        yield name, values == value, *canvas.look(k)
     n_others = len(distinct) - len(shown)
     if n_others:
-        yield f"{n_others} others", ~np.isin(names, shown), GREY, "."
+        yield f"{n_others} others", ~np.isin(values, shown), GREY, "."
+
+
+def draw_categories(ax: Any, points: NDArray, labels: NDArray, look: Look) -> list[Any]:
+    """Draw points in the colours and with the markers of their labels."""
+    drawn = []
+    for name, rows, colour, marker in categories(labels):
+        artist = {"color": [colour], "marker": marker, "label": name, **look}
+        drawn.append(ax.scatter(*points[rows].T, **artist))
+    return drawn
 
 
 def _check_points(points: NDArray, *others: NDArray) -> None:
@@ -190,9 +199,8 @@ class EmbeddingDisplay(Display):
         self.points_ = []
         self.colorbar_ = None
         if self.labels is not None and self._are_categories():
-            for name, rows, colour, marker in categories(self.labels):
-                look |= {"color": [colour], "marker": marker, "label": name, **kwargs}
-                self.points_.append(ax.scatter(*self.scores[rows].T, **look))
+            look |= kwargs
+            self.points_ = draw_categories(ax, self.scores, self.labels, look)
             canvas.add_legend(ax, title=self.label or None)
         elif self.labels is not None:
             look |= {"c": self.labels.astype(np.float64), "cmap": "viridis", **kwargs}
@@ -219,7 +227,7 @@ class ClusterDisplay(Display):
     Given rows are drawn in their two columns, in the columns' units, or by their first
     two principal components if they have more columns. Without them the training rows
     are drawn, by the first two principal components of the coordinates in which they
-    were clustered. A number marks the median of each cluster.
+    were clustered.
 
     Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
 
@@ -313,18 +321,9 @@ class ClusterDisplay(Display):
 
     def _draw(self, kwargs: Look) -> None:
         scatter_axes, bar_axes = self.axes_
-        self.points_ = []
-        for name, rows, colour, marker in categories(self.labels):
-            points = self.points[rows]
-            look: Look = {"s": 10, "alpha": 0.7, "linewidths": 0}
-            look |= {"color": colour, "marker": marker, **kwargs}
-            self.points_.append(scatter_axes.scatter(*points.T, **look))
-            # The number of the cluster, at the row that is nearest to the median
-            apart = np.abs(points - np.median(points, axis=0)).sum(axis=1)
-            box = {"boxstyle": "circle,pad=0.2", "fc": "white", "ec": colour}
-            place = points[np.argmin(apart)]
-            look = {"ha": "center", "va": "center", "size": "small", "bbox": box}
-            scatter_axes.annotate(name, place, **look)
+        look: Look = {"s": 10, "alpha": 0.7, "linewidths": 0, **kwargs}
+        self.points_ = draw_categories(scatter_axes, self.points, self.labels, look)
+        canvas.add_legend(scatter_axes)
         x, y = map(canvas.shortened, self.names)
         scatter_axes.set(xlabel=x, ylabel=y, title="Rows by cluster")
         self.bars_ = bar_axes.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
