@@ -279,7 +279,6 @@ def test_axes_are_taken(layout, crowded):
         (KernelDisplay, [LinearFeatures(), X], {"max_distance": 1}, "one single map"),
         (GramDisplay, [KernelMachineRegressor(), X], {}, "one single map"),
         (GramDisplay, [FOURIER, X], {"order": "none"}, "order must be"),
-        (GramDisplay, [FOURIER, X], {"max_rows": 0}, "max_rows"),
         (ErrorDisplay, [FOURIER, X[:1]], {}, "one distinct row"),
         (ErrorDisplay, [FOURIER, np.zeros((5, 3))], {}, "one distinct row"),
         (ErrorDisplay, [FOURIER, X, []], {}, "sizes and draws"),

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import scale
 
 from bochner.arrays import Floats
+from bochner.data.outliers import drawn
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
 from bochner.display.map_view import estimated_gram, view
-from bochner.display.row_access import principal_axes, sample
+from bochner.display.row_access import principal_axes
 from bochner.features.fourier import FourierFeatures
 from bochner.theory.pair_kernels import dense
 
@@ -148,7 +149,7 @@ class KernelDisplay(Display):
         estimate = _estimates_from_first(fit(rows, random_state), line)
         seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws)
         maps = (seen.new_draw(rows, seed) for seed in seeds.tolist())
-        draws = [_estimates_from_first(drawn, line) for drawn in maps]
+        draws = [_estimates_from_first(one, line) for one in maps]
         return cls(
             t,
             seen.exact(line[:1], line)[0],
@@ -287,7 +288,8 @@ class GramDisplay(Display):
         if order not in ORDERS:
             raise ValueError(f"order must be one of {ORDERS}, got {order!r}.")
         seen = view(features)
-        rows = sample(seen.rows(X), max_rows, random_state)
+        rows = seen.rows(X)
+        rows = rows[drawn(np.arange(len(rows)), max_rows, random_state)]
         if order == "component":
             standard = scale(rows)
             first = standard @ principal_axes(standard, 1)[0]
@@ -430,7 +432,8 @@ class ErrorDisplay(Display):
                 f"n_draws={n_draws}."
             )
         seen = view(features)
-        rows = sample(np.unique(seen.rows(X), axis=0), max_rows, random_state)
+        rows = np.unique(seen.rows(X), axis=0)
+        rows = rows[drawn(np.arange(len(rows)), max_rows, random_state)]
         if len(rows) < 2:
             raise ValueError(
                 "X has one distinct row only, and errors are those of pairs: give "
@@ -442,8 +445,8 @@ class ErrorDisplay(Display):
         errors = np.empty((2, len(sizes), n_draws))
         for i, size in enumerate(sizes):
             for r, seed in enumerate(rng.integers(2**31, size=n_draws).tolist()):
-                drawn = seen.new_draw(rows, seed, **{seen.size_name: int(size)})
-                wrong = np.abs(estimated_gram(drawn, rows)[pairs] - exact)
+                one = seen.new_draw(rows, seed, **{seen.size_name: int(size)})
+                wrong = np.abs(estimated_gram(one, rows)[pairs] - exact)
                 errors[:, i, r] = wrong.mean(), wrong.max()
         unit = "grids P" if seen.unit == "grids" else "features D"
         bounds = None if bound is None else [bound(size) for size in sizes]
@@ -580,14 +583,14 @@ class SpectrumDisplay(Display):
         d = fitted_map.n_features_in_
         _check_column("coordinate", coordinate, d)
         name = canvas.shortened(seen.names(X, d)[coordinate])
-        drawn = fitted_map.frequencies_[coordinate]
+        frequencies = fitted_map.frequencies_[coordinate]
         # Waves come in pairs of cosine and sine, but for those with an offset
-        paired = len(drawn) - len(fitted_map.offsets_)
+        paired = len(frequencies) - len(fitted_map.offsets_)
         weights = fitted_map.amplitudes_**2
         weights[paired:] /= 2
         # The axis
-        largest = SPARE * np.abs(drawn).max()
-        usual = REACH * np.median(np.abs(drawn))
+        largest = SPARE * np.abs(frequencies).max()
+        usual = REACH * np.median(np.abs(frequencies))
         end = min(largest, usual or largest) or 1.0
         grid, cell = np.linspace(-end, end, CELLS, retstep=True)
         # The density is the transform of the kernel, which a taper smooths by a cell
@@ -599,7 +602,7 @@ class SpectrumDisplay(Display):
         kernel[0] /= 2  # it is even, and the others stand for both sides
         density = step / np.pi * np.cos(np.outer(grid, t)) @ kernel
         label = f"Frequency in {name}  [rad per unit]"
-        return cls(grid, density, drawn, weights / weights.sum(), label)
+        return cls(grid, density, frequencies, weights / weights.sum(), label)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_

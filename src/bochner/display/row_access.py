@@ -13,19 +13,6 @@ from bochner.data.columns import PARTS, column_names, column_number, read_column
 from bochner.data.table_input import as_array, is_frame
 
 
-def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
-    """At most `max_rows` of the rows, in their order."""
-    if max_rows < 1:
-        raise ValueError(f"max_rows must be positive, got {max_rows}.")
-    if len(X) <= max_rows:
-        return X
-    return X[
-        np.sort(
-            np.random.default_rng(random_state).choice(len(X), max_rows, replace=False)
-        )
-    ]
-
-
 def principal_axes(X: NDArray, n: int) -> Floats:
     """Directions of the `n` largest variances of rows, shape (n, d), their signs
     fixed.

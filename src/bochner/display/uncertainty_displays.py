@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing as take
 
+from bochner.data.outliers import drawn
 from bochner.data.table_input import is_frame
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look
@@ -21,7 +22,6 @@ from bochner.display.row_access import (
     column_of,
     interval_of,
     n_columns,
-    sample,
     target_of,
 )
 from bochner.markup import number
@@ -166,7 +166,7 @@ class BandDisplay(Display):
         row_numbers = np.flatnonzero(np.isfinite(values))
         of_bins = n_columns(X) > 1 or unit != ""
         if of_bins:
-            row_numbers = sample(row_numbers, MOST_SMOOTHED, 0)
+            row_numbers = drawn(row_numbers, MOST_SMOOTHED)
             x = values[row_numbers]
             rows = take(X, row_numbers)
             bins = equal_count_bins(x, min(len(x) // BIN_ROWS + 1, MOST_BINS))
@@ -191,7 +191,9 @@ class BandDisplay(Display):
             if len(values) != len(targets):
                 raise ValueError(f"X has {len(values)} rows, and y {len(targets)}.")
             points = np.column_stack([values, targets])
-            points = sample(points[np.isfinite(points).all(axis=1)], MOST_DOTS, 0)
+            points = points[
+                drawn(np.flatnonzero(np.isfinite(points).all(1)), MOST_DOTS)
+            ]
         label = str(getattr(y, "name", None) or "target")
         names = name, label
         return cls(means @ x, mean, bands, points, names, of_bins, unit)
@@ -641,11 +643,10 @@ class WidthDisplay(Display):
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
-        rows = np.column_stack([self.half_widths, self.errors])
-        self.points_ = ax.scatter(
-            *sample(rows, MOST_DOTS, 0).T, s=9, color=GREY, alpha=0.35, linewidths=0
-        )
-        look: Look = {"linestyle": "--", "color": GREY, "label": "half width"}
+        shown = drawn(np.arange(len(self.errors)), MOST_DOTS)
+        look: Look = {"s": 9, "color": GREY, "alpha": 0.35, "linewidths": 0}
+        self.points_ = ax.scatter(self.half_widths[shown], self.errors[shown], **look)
+        look = {"linestyle": "--", "color": GREY, "label": "half width"}
         self.diagonal_ = ax.axline((0, 0), slope=1, **look)
         bins = equal_count_bins(self.half_widths, self.n_bins)
         middles = []
@@ -657,7 +658,7 @@ class WidthDisplay(Display):
         look = {"color": BLUE, **DOTTED, "label": f"{share} quantile of the errors"}
         (self.quantiles_,) = ax.plot(middles, quantiles, **look | kwargs)
         ax.set(xlabel=f"Half width of {share} intervals", ylabel="Absolute error")
-        ax.set_title(f"{len(rows):,} rows")
+        ax.set_title(f"{len(self.errors):,} rows")
         canvas.add_legend(ax)
 
 

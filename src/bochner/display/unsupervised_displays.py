@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
 from bochner.arrays import Floats
+from bochner.data.outliers import drawn
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values, fitted_attribute
 from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.relevance_displays import table_units
-from bochner.display.row_access import principal_axes, sample
+from bochner.display.row_access import principal_axes
 from bochner.theory.pair_kernels import dense
 
 MOST_CATEGORIES = 20
@@ -309,7 +310,7 @@ class ClusterDisplay(Display):
             labels = np.asarray(model.predict(X))
             encoder = model.encoder_
             seen = dense(encoder.encode(X, np.float64))
-        row_numbers = sample(np.arange(len(labels)), max_rows, random_state)
+        row_numbers = drawn(np.arange(len(labels)), max_rows, random_state)
         rows = seen[row_numbers]
         plane = Plane.of(rows, encoder)
         sizes = np.bincount(labels, minlength=n_clusters)
@@ -433,7 +434,7 @@ class LabelDisplay(Display):
             is_labelled = labelled(marks)
             labels[is_labelled] = marks[is_labelled].astype(classes.dtype)
         parts = [
-            sample(np.flatnonzero(rows), max_rows, random_state)
+            drawn(np.flatnonzero(rows), max_rows, random_state)
             for rows in (is_labelled, ~is_labelled)
         ]
         shown = np.sort(np.concatenate(parts))
@@ -550,7 +551,7 @@ class NoveltyDisplay(Display):
         scores = detector.score_samples(X)
         rows = dense(detector.encoder_.encode(X, np.float64))
         plane = Plane.of(rows, detector.encoder_)
-        row_numbers = sample(np.arange(len(rows)), max_rows, random_state)
+        row_numbers = drawn(np.arange(len(rows)), max_rows, random_state)
         points = plane.points(rows[row_numbers])
         low, high = points.min(axis=0), points.max(axis=0)
         beside = BESIDE * np.where(high > low, high - low, 1.0)

@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from bochner.data.outliers import stand_in_for_missing
+from bochner.data.outliers import drawn, stand_in_for_missing
 from bochner.data.table_input import as_dense
 from bochner.data.table_statistic import TableStatistic, part_offsets
 from bochner.data.written_values import is_missing_word
@@ -113,8 +113,7 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     if d > MOST_COLUMNS or encoder.n_features_out_ > MOST_ENCODED:
         return []
     # Some of many rows, and their targets
-    order = np.random.default_rng(10).permutation(len(rows))
-    positions = np.sort(order[: n_looked_at(rows)])
+    positions = drawn(np.arange(len(rows)), n_looked_at(rows), 10)
     some_rows = rows.take(positions)
     is_class = is_classifier(model)
     y = predictions.labels[positions] if is_class else as_numbers(some_rows.y)

@@ -16,8 +16,8 @@ from sklearn.base import is_classifier
 
 from bochner.data.columns import column_names, is_missing, unmasked
 from bochner.data.hashes import row_hashes
+from bochner.data.outliers import drawn
 from bochner.data.table_input import checked_sparse, is_frame
-from bochner.display.row_access import sample
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries
 
@@ -103,9 +103,7 @@ class Rows:
 
     def sample(self, most: int, seed: int) -> Rows:
         """At most `most` rows, drawn at random, in their order."""
-        if len(self) <= most:
-            return self
-        return self.take(sample(np.arange(len(self)), most, seed))
+        return self.take(drawn(np.arange(len(self)), most, seed))
 
     def encoded(self, model: Any) -> Any:
         """The columns as the numbers that the model takes them for, an array or a
