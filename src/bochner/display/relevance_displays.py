@@ -170,7 +170,12 @@ class MetricDisplay(Display):
 
     @classmethod
     def from_metric(
-        cls, metric: Any, feature_names: Sequence[str] | None = None, n_warps: int = 12
+        cls,
+        metric: Any,
+        feature_names: Sequence[str] | None = None,
+        n_warps: int = 12,
+        *,
+        columns: Sequence[Any] = (),
     ) -> Self:
         """Collect what is to be drawn of a metric, in the units of the rows that it was
         learned on.
@@ -182,6 +187,9 @@ class MetricDisplay(Display):
             Otherwise x0, x1, ...
         n_warps : int, default=12
             Number of warps drawn at most, those of the most relevant columns.
+        columns : sequence, optional
+            Encoded columns, as `columns_` of a `TableEncoder`, where the metric is one
+            of these: warps are then in the units of the table.
 
         Returns
         -------
@@ -194,7 +202,16 @@ class MetricDisplay(Display):
             For another number of names than the metric has columns, and a negative
             number of warps.
         """
-        return cls._collected(metric, feature_names, n_warps, ())
+        d = metric.n_features_in_
+        names = column_names(feature_names, d)
+        if len(names) != d:
+            raise ValueError(
+                f"The metric has {d} columns, but there are {len(names)} feature names."
+            )
+        if n_warps < 0:
+            raise ValueError(f"n_warps must not be negative, got {n_warps}.")
+        warps = relevant_warps(metric, names, columns, n_warps)
+        return cls(metric.relevance_, names, warps, len(_warped_columns(metric)))
 
     @classmethod
     def from_estimator(cls, model: Any, n_warps: int = 12) -> Self:
@@ -223,28 +240,13 @@ class MetricDisplay(Display):
         metric = fitted_attribute(model, "metric_")
         encoder = model.encoder_
         names = encoder.get_feature_names_out()
-        display = cls._collected(metric, names, n_warps, encoder.columns_)
+        display = cls.from_metric(metric, names, n_warps, columns=encoder.columns_)
         p = encoder.n_features_in_
         display.relevance = np.bincount(encoder.sources(), metric.relevance_, p)
         display.feature_names = column_names(
             getattr(encoder, "feature_names_in_", None), p
         )
         return display
-
-    @classmethod
-    def _collected(
-        cls, metric: Any, names: Any, n_warps: int, columns: Sequence[Any]
-    ) -> Self:
-        d = metric.n_features_in_
-        names = column_names(names, d)
-        if len(names) != d:
-            raise ValueError(
-                f"The metric has {d} columns, but there are {len(names)} feature names."
-            )
-        if n_warps < 0:
-            raise ValueError(f"n_warps must not be negative, got {n_warps}.")
-        warps = relevant_warps(metric, names, columns, n_warps)
-        return cls(metric.relevance_, names, warps, len(_warped_columns(metric)))
 
     def plot(self, ax: Any = None, *, sharey: bool = True, **kwargs: Any) -> Self:
         """Draw.

@@ -102,9 +102,7 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
         if one.unit == "log-odds":
             outcome += f" Log-odds of {cut(one.output_names[0], CELL)} above."
         title = f"Row {findings.rows.numbers[i]:,}, {what}"
-        titled = WaterfallDisplay(
-            drawn.names, drawn.values, drawn.base, one.unit, title
-        )
+        titled = replace(drawn, title=title)
         yield display_chart(f"steps{place}", titled), outcome
 
 
