@@ -55,7 +55,6 @@ def test_the_frequencies_drawn_are_those_of_the_map(crowded):
     features = FourierFeatures(Gaussian(0.8), 400, random_state=0).fit(X)
     display = SpectrumDisplay.from_estimator(features, coordinate=2).plot()
     np.testing.assert_array_equal(display.drawn, features.frequencies_[2])
-    np.testing.assert_array_equal(display.rug_.get_xdata(), features.frequencies_[2])
     np.testing.assert_array_equal(
         display.density_line_.get_data(), [display.grid, display.density]
     )

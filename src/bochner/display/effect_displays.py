@@ -144,7 +144,8 @@ class EffectDisplay(Display):
             look = {"color": GREY, "fontsize": "x-small", "ha": "right", "va": "top"}
             ax.annotate("missing", (1, 1), xycoords="axes fraction", **look)
         inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
-        canvas.draw_rug(ax, inside, 0.02, color=GREY, markersize=4)
+        look = {"color": GREY, "markersize": 4, "transform": ax.get_xaxis_transform()}
+        ax.plot(inside, np.full(len(inside), 0.02), "|", **look)
 
     def _draw_levels(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
         n = min(len(one.values), MOST_LEVELS)

@@ -491,7 +491,7 @@ CELLS = 400  # of the axis of a density, which is smoothed by one of them
 # size to an end of it
 REACH, SPARE = 18.0, 1.2
 SAMPLING, TAPER = 4.0, 6.0  # steps of the transform in those of the axis; its end
-MOST_BARS, MOST_RUGS = 60, 2000
+MOST_BARS = 60
 
 
 class SpectrumDisplay(Display):
@@ -521,7 +521,6 @@ class SpectrumDisplay(Display):
     ax_ : matplotlib Axes
     density_line_ : Line2D
     histogram_ : BarContainer
-    rug_ : Line2D
 
     See Also
     --------
@@ -537,7 +536,7 @@ class SpectrumDisplay(Display):
     ...     np.zeros((1, 3))
     ... )
     >>> display = SpectrumDisplay.from_estimator(features).plot()
-    >>> len(display.rug_.get_xdata())
+    >>> len(display.drawn)
     250
     >>> display.figure_.savefig("spectrum.png")
     """
@@ -615,8 +614,6 @@ class SpectrumDisplay(Display):
         look |= {"label": f"{n:,} drawn", **kwargs}
         heights = weights / (edges[1] - edges[0])
         _, _, self.histogram_ = ax.hist(self.drawn, edges, weights=heights, **look)
-        look = {"color": BLUE, "alpha": 0.5}
-        self.rug_ = canvas.draw_rug(ax, self.drawn[:MOST_RUGS], 0.015, **look)
         look = {"color": VERMILION, "linewidth": 1.8, "label": "density"}
         (self.density_line_,) = ax.plot(self.grid, self.density, **look)
         outside = weights[(self.drawn < low) | (self.drawn > high)].sum()

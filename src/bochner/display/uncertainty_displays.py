@@ -719,15 +719,7 @@ class ReliabilityDisplay(Display):
     event: str = "the event"
 
     @classmethod
-    def from_estimator(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        *,
-        n_bins: int = 15,
-        sample_weight: Any = None,
-    ) -> Self:
+    def from_estimator(cls, model: Any, X: Any, y: Any, **options: Any) -> Self:
         """Predict probabilities, and count.
 
         Parameters
@@ -738,8 +730,8 @@ class ReliabilityDisplay(Display):
             That the model has not seen.
         y : array of shape (n,)
             Labels.
-        n_bins, sample_weight
-            As of `from_predictions`.
+        **options
+            `n_bins` and `sample_weight` as of `from_predictions`.
 
         Returns
         -------
@@ -756,13 +748,8 @@ class ReliabilityDisplay(Display):
                 f"{type(model).__name__} has no probabilities: give a classifier "
                 "with predict_proba."
             )
-        return cls.from_predictions(
-            y,
-            model.predict_proba(X),
-            classes=model.classes_,
-            n_bins=n_bins,
-            sample_weight=sample_weight,
-        )
+        proba = model.predict_proba(X)
+        return cls.from_predictions(y, proba, classes=model.classes_, **options)
 
     @classmethod
     def from_predictions(

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.hashes import uniform
+from bochner.data.hashes import row_hashes, uniform
 from bochner.estimators.explained_scores import training_rows_among
 from bochner.report.explained import Explained, explained, n_waves_and_grids
 from bochner.report.given_columns import Column, capped_share, columns
@@ -43,7 +43,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
     m = min(len(drawn) // 4, HELD_OUT)
     # The content of a row decides on which side it is, as copies of learned rows would
     # tell nothing.
-    place = uniform(drawn.hashes(model), 2)
+    place = uniform(row_hashes(drawn.encoded(model)), 2)
     evaluates = place < np.partition(place, m)[m]
     held_out, learned = (
         drawn.take(np.flatnonzero(row_mask)) for row_mask in (evaluates, ~evaluates)

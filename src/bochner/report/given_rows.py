@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.data.columns import column_names, is_missing, unmasked
-from bochner.data.hashes import row_hashes
 from bochner.data.outliers import drawn
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.loops.clock import CLOCK
@@ -112,12 +111,6 @@ class Rows:
         return model.encoder_.encode(
             model._rows(self.native, reset=False), np.dtype(np.float64)
         )
-
-    def hashes(self, model: Any) -> NDArray[np.uint64]:
-        """Hashes of the rows, shape (n,), equal for rows that are equal to the
-        model.
-        """
-        return row_hashes(self.encoded(model))
 
     def column(self, j: int) -> list[Any]:
         """Values of a column; None where one is missing."""
