@@ -231,7 +231,8 @@ def _scored_and_saved(
                 model = model.refit(*split.all_rows)
         n_saved = target.n_known
         told = {"rows": n_saved, "baseline": target.baseline(task)}
-        told |= {"scores": scored, "references": others, "options": arguments.options}
+        told |= {"rows_held_out": split.said, "options": arguments.options}
+        told |= {"scores": scored, "references": others}
         write_model(model, out, arguments.target, task, told)
     return {
         "rows_train": n_train,

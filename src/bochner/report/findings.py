@@ -101,7 +101,7 @@ class Origin:
         Numbers of the rows in their table, where it is known.
     lines : tuple of str
         What makes the page again; empty for Python's lines.
-    rows_held_out : str
+    rows_held_out : str or None
         What the rows are that the fit held out, where chance did not draw them.
     """
 
@@ -114,7 +114,7 @@ class Origin:
     numbers: NDArray | None = None
     share: float = 1.0
     lines: tuple[str, ...] = ()
-    rows_held_out: str = ""
+    rows_held_out: str | None = None
 
 
 @dataclass(frozen=True)
