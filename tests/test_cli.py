@@ -572,7 +572,7 @@ def test_report_is_a_page(folder, done, run, target):
     key = "r2" if target == "price" else "accuracy"
     assert f"{scored[key]['value']:.3f}" in page
     assert "bochner fit TRAINING_TABLE --target" in page
-    assert "--kernel gaussian --n-components 64 --alpha 0.1 --seed 0" in page
+    assert "--seed 0 --kernel gaussian --n-components 64 --alpha 0.1" in page
     code, out, err = run(
         "report", "model.safetensors", "houses.csv", "--out", "a b.html"
     )

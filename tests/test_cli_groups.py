@@ -51,7 +51,7 @@ def test_whole_groups_are_held_out(path, tmp_path, done, run):
     assert score < other - 0.2
     page = tmp_path / "page.html"
     assert run("report", out, path, "--out", page)[0] == 0
-    assert "held-out rows, which are whole groups of &#39;patient&#39;" in (
+    assert "held-out rows, which are 6 whole groups of &#39;patient&#39;" in (
         page.read_text()
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
+from os.path import commonprefix
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -69,7 +70,6 @@ def table(
     head: Sequence[Any],
     rows: Iterable[Sequence[Any]],
     words: Collection[int] = (0,),
-    **attributes: Any,
 ) -> Markup:
     """A table with a caption, whose rows begin with their names.
 
@@ -81,8 +81,6 @@ def table(
     rows : iterable of sequences
     words : collection of int
         Columns of text, which begin at the left; the others are aligned at the right.
-    **attributes
-        Of the table.
     """
 
     def side(k: int) -> str:
@@ -102,9 +100,7 @@ def table(
         *(tag("th", name, scope="col", style=side(k)) for k, name in enumerate(head)),
     )
     body = tag("tbody", *map(cells, rows))
-    return tag(
-        "table", tag("caption", caption), tag("thead", names), body, **attributes
-    )
+    return tag("table", tag("caption", caption), tag("thead", names), body)
 
 
 def cut(name: object, width: int = NAME_WIDTH) -> str:
@@ -129,11 +125,7 @@ def cut_all(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
     alike = _alike(shown)
     while alike:
         group = alike.pop()
-        low, high = min(group), max(group)
-        first = next(
-            (k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b),
-            len(low),
-        )
+        first = len(commonprefix(group))  # noqa: RUF071 - of names, not of paths
         again = {
             whole: f"{whole[:head]}…{whole[first : first + width - head - 1]}"
             for whole in group

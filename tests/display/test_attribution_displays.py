@@ -2,14 +2,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from bochner import KernelMachineRegressor
-from bochner.display import (
-    BeeswarmDisplay,
-    EffectDisplay,
-    ImportanceDisplay,
-    InteractionDisplay,
-    WaterfallDisplay,
-)
+from bochner.display import WaterfallDisplay
 from bochner.explanations import Explanation
 
 RNG = np.random.default_rng(0)
@@ -17,13 +10,6 @@ VALUES = RNG.normal(size=(40, 12)) * np.arange(12, 0, -1)
 DATA = np.array(
     [[f"town {i % 3}", *row] for i, row in enumerate(RNG.normal(size=(40, 11)))], object
 )
-FROM = {
-    BeeswarmDisplay: "from_explanation",
-    EffectDisplay: "from_effects",
-    ImportanceDisplay: "from_importance",
-    InteractionDisplay: "from_interactions",
-    WaterfallDisplay: "from_explanation",
-}
 NAMES = tuple(f"column {j}" for j in range(12))
 ONE = Explanation(
     VALUES, np.float64(3.0), DATA, NAMES, ("prediction",), "unit of the target", 100
@@ -60,40 +46,6 @@ def test_swarms_are_of_the_largest_columns_and_do_not_overlap():
         assert np.array_equal(np.sort(x), np.sort(VALUES[:, NAMES.index(top[j])]))
         assert np.abs(y - j).max() < 0.5
     plt.close("all")
-
-
-@pytest.mark.parametrize(
-    ("kind", "method", "attribute"),
-    [
-        (
-            ImportanceDisplay,
-            lambda model, X, y: model.importance(X, y, n_repeats=2, random_state=0),
-            "values",
-        ),
-        (EffectDisplay, lambda model, X, y: model.effects(X, [0]), "outputs"),
-        (BeeswarmDisplay, lambda model, X, y: model.explain(X), "values"),
-        (WaterfallDisplay, lambda model, X, y: model.explain(X[:1]), "values"),
-        (InteractionDisplay, lambda model, X, y: model.interactions(X), "sizes"),
-    ],
-)
-def test_displays_of_estimators_are_those_of_their_results(kind, method, attribute):
-    X = RNG.normal(size=(60, 3))
-    model = KernelMachineRegressor(
-        "gaussian", n_components=20, alpha=1.0, random_state=0
-    ).fit(X, X[:, 0])
-    asked = {
-        ImportanceDisplay: ((X, X[:, 0]), {"n_repeats": 2, "random_state": 0}),
-        EffectDisplay: ((X, [0]), {}),
-    }
-    given, options = asked.get(kind, ((X,), {}))
-    display, result = (
-        kind.from_estimator(model, *given, **options),
-        method(model, X, X[:, 0]),
-    )
-    np.testing.assert_array_equal(
-        getattr(display, attribute),
-        getattr(kind, FROM[kind])(result).__dict__[attribute],
-    )
 
 
 def test_steps_of_a_row_have_signs():

@@ -197,7 +197,7 @@ COLOURED = {
     ScreeDisplay: lambda one: one.bars_.patches,
     SizeDisplay: lambda one: one.lines_,
     SpectrumDisplay: lambda one: one.histogram_.patches,
-    WidthDisplay: lambda one: [one.quantiles_.lines[0]],
+    WidthDisplay: lambda one: [one.quantiles_],
 }
 EVERY = pytest.mark.parametrize("kind", MADE, ids=lambda kind: kind.__name__)
 
@@ -385,7 +385,7 @@ def test_bands_along_times(kind):
     display = BandDisplay.from_estimator(
         SimpleNamespace(predict=predict), frame, column="when", coverage=()
     )
-    assert display.unit == {"duration": "seconds", "time": ""}.get(kind, "days")
+    assert display.unit == {"duration": "seconds", "time": "day"}.get(kind, "days")
     (found,) = asked
     np.testing.assert_array_equal(found, encoder.transform(frame))
     assert display.grid[-1] > display.grid[0]
@@ -393,5 +393,4 @@ def test_bands_along_times(kind):
     display = BandDisplay.from_estimator(
         SimpleNamespace(predict=predict), alone, coverage=()
     )
-    assert len(asked[-1]) == len(display.grid)
-    assert all(np.ptp(asked[-1], axis=0) > 0)
+    np.testing.assert_array_equal(asked[-1], encoder.transform(alone))

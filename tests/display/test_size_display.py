@@ -61,7 +61,6 @@ def test_candidates_are_sorted_and_the_chosen_one_stands_out():
         "bins\nsize 800, 1.2 s",
         "Fourier features\nsize 2,048, < 0.1 s",
     ]
-    assert [label.get_fontweight() for label in labels] == ["normal", "bold", "normal"]
     assert len({point.get_color() for point in points}) == 2
     assert (
         display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]
@@ -85,15 +84,7 @@ def test_panels_that_do_not_apply_are_left_out(sizes, candidates, n, crowded):
     assert not crowded(display.figure_)
 
 
-def test_losses_that_differ_by_factors_are_drawn_by_factors():
-    scale = [
-        SizeDisplay([("bins", 0.0, 1.0), ("bins", 1.0, loss)])
-        .plot()
-        .axes_[0]
-        .get_yscale()
-        for loss in (0.5, 0.1)
-    ]
-    assert scale == ["linear", "log"]
+def test_a_loss_that_is_not_finite_is_no_minimum():
     assert SizeDisplay([("bins", 0.0, np.inf), ("bins", 1.0, 0.5)]).plot().minima_[
         0
     ].get_xdata() == [1.0]

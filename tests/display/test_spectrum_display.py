@@ -7,13 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import ive
 
-from bochner import (
-    BinningFeatures,
-    ConcatenatedFeatures,
-    FourierFeatures,
-    KernelMachineRegressor,
-    LinearFeatures,
-)
+from bochner import BinningFeatures, FourierFeatures
 from bochner.display import SpectrumDisplay
 from bochner.kernels import Gabor, Gaussian, Hat, Laplacian, Matern, Periodic, Subspace
 
@@ -61,7 +55,6 @@ def test_the_frequencies_drawn_are_those_of_the_map(crowded):
     features = FourierFeatures(Gaussian(0.8), 400, random_state=0).fit(X)
     display = SpectrumDisplay.from_estimator(features, coordinate=2).plot()
     np.testing.assert_array_equal(display.drawn, features.frequencies_[2])
-    np.testing.assert_array_equal(display.rug_.get_xdata(), features.frequencies_[2])
     np.testing.assert_array_equal(
         display.density_line_.get_data(), [display.grid, display.density]
     )
@@ -117,18 +110,12 @@ def test_weights_of_leverage_count():
 
 
 @pytest.mark.slow
-def test_names_models_and_maps_side_by_side():
+def test_names():
     frame = pd.DataFrame(X, columns=["length", "width", "height"])
     assert (
         "length"
         in SpectrumDisplay.from_estimator(FourierFeatures(random_state=0), frame).label
     )
-    both = ConcatenatedFeatures([LinearFeatures(), FOURIER, BINS])
-    model = KernelMachineRegressor(features=both, alpha=1.0, random_state=0).fit(
-        X, X[:, 0]
-    )
-    drawn = SpectrumDisplay.from_estimator(model).drawn
-    np.testing.assert_array_equal(drawn, model.features_.maps_[1].frequencies_[0])
 
 
 @pytest.mark.parametrize("layout", ["constrained", None])

@@ -87,8 +87,8 @@ def test_the_diagram_is_the_curve_of_sklearn(crowded):
     assert f"{error:.2g} %" in display.ax_.get_title(loc="left")
     interval = display.curve.interval
     assert ((interval[:, 0] <= frequency) & (frequency <= interval[:, 1])).all()
-    (path,) = display.band_.get_paths()
-    assert path.vertices[:, 1].max() == pytest.approx(interval.max())
+    drawn = [bar[:, 1] for bar in display.band_.get_segments()]
+    np.testing.assert_allclose(drawn, interval)
     heights, _, base = display.histogram_.get_data()
     counts = np.histogram(p, 50, (0, 1))[0]
     np.testing.assert_allclose(
@@ -255,51 +255,15 @@ def test_widths_and_errors_by_bins(crowded):
     np.testing.assert_allclose(display.half_widths, half)
     np.testing.assert_allclose(display.errors, np.abs(Y - MEAN))
     first = np.argsort(half)[:250]
-    assert display.bins[0].half_width == pytest.approx(half[first].mean())
-    assert display.bins[0].mean == pytest.approx(display.errors[first].mean())
-    assert np.mean(display.errors[first] <= display.bins[0].quantile) == 0.9
-    assert sum(one.low <= one.half_width <= one.high for one in display.bins) >= 6
-    assert f"{100 * display.covered:.1f} % of 2,000 rows" in display.ax_.get_title(
-        loc="left"
-    )
-    assert display.ax_.get_xscale() == "log"
+    middles, quantiles = display.quantiles_.get_data()
+    assert middles[0] == pytest.approx(half[first].mean())
+    assert np.mean(display.errors[first] <= quantiles[0]) == pytest.approx(0.9)
     assert not crowded(display.figure_)
     even = WidthDisplay.from_predictions(
         Y, np.tile([-1.0, 1.0], (2000, 1)), coverage=0.9
     ).plot()
-    assert (even.ax_.get_xscale(), len(even.bins)) == ("linear", 1)
+    assert len(even.quantiles_.get_xdata()) == 1
     assert not crowded(even.figure_)
-
-
-@pytest.mark.slow
-def test_bars_of_quantiles_hold_them():
-    """In 95 of 100 draws or somewhat more often, as order statistics are discrete."""
-    errors = RNG.standard_normal((1000, 200))
-    interval = np.tile([-1.0, 1.0], (200, 1))
-    true = norm.ppf(0.95)
-    held = [
-        WidthDisplay.from_predictions(y, interval, coverage=0.9, n_bins=1).bins[0]
-        for y in errors
-    ]
-    share = np.mean([one.low <= true <= one.high for one in held])
-    assert 0.935 < share < 0.985
-
-
-def test_one_of_several_targets():
-    two = np.column_stack([Y, -Y])
-    for cls in (CoverageDisplay, WidthDisplay, BandDisplay):
-        one, other = (
-            vars(cls.from_estimator(model, X, y, target=k))
-            for model, y, k in ((Normal(), Y, 0), (Both(), two, 0))
-        )
-        assert repr(one) == repr(other)
-    second = BandDisplay.from_estimator(Both(), X, two, target=1)
-    np.testing.assert_allclose(
-        second.mean, -BandDisplay.from_estimator(Normal(), X, Y).mean
-    )
-    np.testing.assert_allclose(
-        WidthDisplay.from_estimator(Both(), X, two, target=1).errors, np.abs(Y - MEAN)
-    )
 
 
 @pytest.mark.slow
@@ -351,8 +315,13 @@ INTERVALS = {0.9: np.tile([-1.0, 1.0], (2000, 1))}
             "no column 'town'",
         ),
         (
-            lambda: CoverageDisplay.from_estimator(Normal(), X, Y, target=1),
-            "target must be from 0 to 0",
+            lambda: CoverageDisplay.from_estimator(Both(), X, np.stack([Y, Y], 1)),
+            "of one target",
+        ),
+        (lambda: BandDisplay.from_estimator(Both(), X), "of one target"),
+        (
+            lambda: WidthDisplay.from_estimator(Both(), X, np.stack([Y, Y], 1)),
+            "of one target",
         ),
         (
             lambda: CoverageDisplay.from_predictions(Y, INTERVALS, coverage=0.5),
@@ -393,6 +362,10 @@ INTERVALS = {0.9: np.tile([-1.0, 1.0], (2000, 1))}
                 Y, INTERVALS[0.9], coverage=0.9, predicted=[0.0]
             ),
             "predicted must be",
+        ),
+        (
+            lambda: WidthDisplay.from_predictions(Y[:9], INTERVALS[0.9], coverage=0.9),
+            "interval must be",
         ),
     ],
 )

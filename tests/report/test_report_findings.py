@@ -132,11 +132,9 @@ def test_areas_and_tables_of_classes_are_right(binary):
     ).mean()
     assert f"AUC = {wins:.2f}" in shown["curves"][0]
     assert f">{wins:.3f}<" in shown["table"]
-    drawn, numbers = shown["confusions"]
     counts = confusion_matrix(y, model.predict(X)).ravel().tolist()
-    cells = re.findall(r">(\d+)</text>", drawn)
+    cells = re.findall(r">(\d+)</text>", shown["confusions"])
     assert list(map(int, cells)) == counts
-    assert [int(cell) for cell in re.findall(r">(\d+)</td>", numbers)] == counts
     above = p >= 0.3
     assert f">{(above & yes).sum() / above.sum():.3f}<" in shown["thresholds"]
     assert shown["calibration"]["error"] == pytest.approx(

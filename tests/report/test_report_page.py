@@ -190,7 +190,6 @@ def test_regression_says_what_was_found(regression, pages):
         model.report_.reason,
         "Learned warps",
         "Residuals",
-        "Quantiles",
         "in intervals of 90 %",
         "numpy",
     ):

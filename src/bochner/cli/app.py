@@ -15,7 +15,7 @@ import typer
 from bochner.cli import options
 from bochner.cli.failures import guarded
 from bochner.estimators.parameters import Given, conflict
-from bochner.settings import require_addresses
+from bochner.settings import peak_bytes, require_addresses
 
 EPILOG = (
     "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, "
@@ -69,9 +69,14 @@ def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]
                 if "solver" in arguments:
                     _require_compatible(arguments)
                 from bochner.cli.printing import show
+                from bochner.loops.clock import CLOCK
 
                 work = getattr(import_module(f"bochner.cli.{module}"), name)
-                show({"command": name} | work(**arguments), json)
+                start = CLOCK.seconds()
+                report = work(**arguments)
+                seconds = CLOCK.seconds() - start
+                cost = {"seconds": seconds, "peak_memory_bytes": peak_bytes()}
+                show({"command": name, **cost, **report}, json)
 
         keyword = inspection.Parameter.KEYWORD_ONLY
         signature = inspection.signature(declared, eval_str=True)

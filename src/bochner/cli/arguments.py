@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
 from bochner.cli.failures import Facts
 from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
 
-TEST_SIZE = 0.2  # unless another share is given
 # Of the estimators, which have the names of options
 PARAMETERS = (
     "kernel",
@@ -21,33 +21,23 @@ PARAMETERS = (
     "metric",
     "time_limit",
 )
-OPTIONS = (
-    *PARAMETERS,
-    "dates",
-    "seed",
-    "group",
-    "time",
-    "memory_limit",
-    "sample",
-    "dask",
-    "device",
-)
+# That do not change the model or its scores, or that its file names otherwise
+APART = {"data", "target", "task", "out", "json", "traceback"}
 
 
-# Options that a plan does not have
-ONLY_OF_FIT = {
-    "loss": "auto",
-    **dict.fromkeys(("time_limit", "seed", "numeric", "text", "dates", "time")),
-    **dict.fromkeys(("uncertainty", "unbounded"), False),
-}
+def defaults() -> dict[str, Any]:
+    """Arguments and options of `fit`, with what they are where they are not given."""
+    from bochner.cli.app import fit
+
+    return {one.name: one.default for one in signature(fit).parameters.values()}
 
 
 class Arguments(SimpleNamespace):
-    """Arguments and options by their names."""
+    """Arguments and options of `fit` by their names; a plan has some of them."""
 
     def __init__(self, **given: Any) -> None:
         exclude = given["exclude"] or []
-        super().__init__(**{**ONLY_OF_FIT, **given, "exclude": exclude})
+        super().__init__(**{**defaults(), **given, "exclude": exclude})
 
     @property
     def asked_task(self) -> str:
@@ -70,17 +60,14 @@ class Arguments(SimpleNamespace):
         it is given there.
         """
         words = []
-        for name in OPTIONS:
+        for name, default in defaults().items():
             value = getattr(self, name)
-            if value not in ("auto", None):
-                words += [f"--{name.replace('_', '-')}", str(value)]
-        if self.test_size != TEST_SIZE:
-            words += ["--test-size", str(self.test_size)]
-        for name in ("numeric", "text", "exclude"):
-            for column in getattr(self, name) or []:
-                words += [f"--{name}", column]
-        flags = ("uncertainty", "unbounded")
-        return words + [f"--{name}" for name in flags if getattr(self, name)]
+            if name in APART or value in (default, None, []):
+                continue
+            for one in value if isinstance(value, list) else [value]:
+                words.append(f"--{name.replace('_', '-')}")
+                words += [] if one is True else [str(one)]
+        return words
 
 
 def fit_line(saved: Any) -> str:

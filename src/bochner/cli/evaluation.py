@@ -27,9 +27,7 @@ from bochner.cli.tables import refuse_infinite, some_rows
 from bochner.cli.target import Target, score, with_target
 from bochner.engines.progress import progress
 from bochner.estimators.explained_scores import training_rows_among
-from bochner.loops.clock import CLOCK
 from bochner.scores.summaries import NAMES, cells
-from bochner.settings import peak_bytes
 from bochner.sources.base import take_rows
 from bochner.sources.rowwise import named_columns, write_predictions
 from bochner.sources.schema import require
@@ -86,7 +84,6 @@ def _predicted(
 ) -> Facts:
     notes = list[str]()
     source = saved.open_rows(data, notes.append)
-    start = CLOCK.seconds()
     target = "target" if saved.target is None else saved.target
     model = saved.model
     written = list[str]()
@@ -134,8 +131,6 @@ def _predicted(
         "out": str(out),
         "columns_written": written,
         "columns_ignored": [name for name in names if name not in used],
-        "seconds": CLOCK.seconds() - start,
-        "peak_memory_bytes": peak_bytes(),
         "notes": notes,
     }
 
@@ -146,7 +141,6 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
     saved = read_model(model, "explain")
     notes = list[str]()
     source = saved.open_rows(data, notes.append)
-    start = CLOCK.seconds()
     n_rows = source.n_rows or 0
     with errors_of(data):
         # As few rows of a large table are read as give enough of them by chance
@@ -184,8 +178,6 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
         "mean_absolute_values": dict(
             explanation.top_columns(len(explanation.feature_names))
         ),
-        "seconds": CLOCK.seconds() - start,
-        "peak_memory_bytes": peak_bytes(),
         "notes": notes,
     }
 
@@ -222,7 +214,6 @@ def evaluate(
     notes = list[str]()
     if interval is not None:
         require_uncertainty(saved, "--interval")
-    start = CLOCK.seconds()
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
     with errors_of(data):
         scored, more = score(saved.model, X, truth, saved.baseline, data, interval)
@@ -246,8 +237,6 @@ def evaluate(
         "target": saved.target,
         "task": saved.task,
         "scores": scored,
-        "seconds": CLOCK.seconds() - start,
-        "peak_memory_bytes": peak_bytes(),
         "notes": notes,
     }
 
@@ -315,7 +304,6 @@ def report(
     check_output(out, data, model)
     saved = read_model(model, "report_html")
     notes = list[str]()
-    start = CLOCK.seconds()
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
     words = ["bochner", "report", str(model), str(data), "--out", str(out)]
     words += [] if target is None else ["--target", target]
@@ -347,8 +335,6 @@ def report(
         "target": saved.target,
         "out": str(out),
         "bytes": os.path.getsize(out),
-        "seconds": CLOCK.seconds() - start,
-        "peak_memory_bytes": peak_bytes(),
         "notes": notes,
     }
 

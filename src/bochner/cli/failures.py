@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import typer
 
 from bochner.engines.base import EngineError
+from bochner.markup import printed
 
 FAILED, INTERRUPTED = 1, 130
 printed_errors: list[
@@ -41,18 +42,10 @@ EXPECTED = (
 
 def printable(text: Any) -> str:
     """Text in one line, without anything that could steer a terminal."""
-    words = str(text).replace("\r\n", "\n").split("\n")
-    line = (
-        " ".join(word.strip() for word in words if word.strip())
-        if len(words) > 1
-        else words[0]
-    )
-    return "".join(
-        c
-        if c.isprintable()
-        else c.encode("unicode_escape", "backslashreplace").decode()
-        for c in line
-    )
+    lines = str(text).replace("\r\n", "\n").split("\n")
+    if len(lines) > 1:
+        lines = [line.strip() for line in lines if line.strip()]
+    return printed(" ".join(lines))
 
 
 @contextmanager

@@ -29,10 +29,9 @@ from bochner.cli.target import (
     summary_of_target,
     with_target_read,
 )
-from bochner.loops.clock import CLOCK
 from bochner.notices import listed
 from bochner.planning.plan import table_shape
-from bochner.settings import peak_bytes, settings
+from bochner.settings import settings
 from bochner.sources.base import TableSource
 from bochner.sources.schema import require
 
@@ -134,7 +133,7 @@ def fit(**given: Any) -> Facts:
                         gaps = f"{column} has missing values, and had none"
                         warnings.filterwarnings("ignore", re.escape(column + read))
                         warnings.filterwarnings("ignore", re.escape(gaps))
-                report = _scored_and_saved(arguments, split, task)
+                report = _scored_and_saved(arguments, split, target, task)
         n_columns = table.schema
         if isinstance(n_columns, pa.Schema):
             n_columns = len(n_columns) - 1 - (arguments.group is not None)
@@ -151,7 +150,6 @@ def fit(**given: Any) -> Facts:
             "seed": arguments.seed,
             "split": {"by": by, "column": arguments.group or arguments.time},
             **report,
-            "peak_memory_bytes": peak_bytes(),
             "notes": notes + report["notes"],
         }
 
@@ -199,11 +197,12 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
     return table
 
 
-def _scored_and_saved(arguments: Arguments, split: Split, task: str) -> Facts:
+def _scored_and_saved(
+    arguments: Arguments, split: Split, target: TargetSummary, task: str
+) -> Facts:
     """Fit on the rows that are not held out, score, and fit on all of them if the
     model is to be saved.
     """
-    start = CLOCK.seconds()
     path = arguments.data
     out = arguments.out
     n_train = split.train_target.n_known
@@ -223,16 +222,17 @@ def _scored_and_saved(arguments: Arguments, split: Split, task: str) -> Facts:
         others = reference_scores(split.train, n_train, split.test, model, path)
     if out is not None:
         if split.test is not None:
-            if task == "classification" and set(split.target.classes()) - set(
+            if task == "classification" and set(target.classes()) - set(
                 model.classes_.tolist()
             ):
                 # Chosen again, as held-out rows have new classes
                 model = estimator_of(arguments, task).fit(*split.all_rows)
             else:
                 model = model.refit(*split.all_rows)
-        n_saved = split.target.n_known
-        told = {"rows": n_saved, "baseline": split.target.baseline(task)}
-        told |= {"scores": scored, "references": others, "options": arguments.options}
+        n_saved = target.n_known
+        told = {"rows": n_saved, "baseline": target.baseline(task)}
+        told |= {"rows_held_out": split.said, "options": arguments.options}
+        told |= {"scores": scored, "references": others}
         write_model(model, out, arguments.target, task, told)
     return {
         "rows_train": n_train,
@@ -244,7 +244,6 @@ def _scored_and_saved(arguments: Arguments, split: Split, task: str) -> Facts:
         "model": facts,
         "out": None if out is None else str(out),
         "rows_saved_model": n_saved,
-        "seconds": CLOCK.seconds() - start,
         "notes": notes + guesses,
     }
 
@@ -367,7 +366,7 @@ def _check_columns(
 
 def plan(**given: Any) -> Facts:
     """Plan one fit of all rows, without a look at any."""
-    arguments = Arguments(**given)
+    arguments = Arguments(**given, seed=None)
     data, target, task = arguments.data, arguments.target, arguments.asked_task
     notes: list[str] = []
     with run_with(arguments.memory_limit), errors_of(data):

@@ -46,8 +46,8 @@ class Split:
         all rows with a target.
     test : tuple of rows and Target, or None
         The rows that are held out.
-    train_target, target : TargetSummary
-        Of the rows that are not held out, and of all.
+    train_target : TargetSummary
+        Of the rows that are not held out.
     said : str
         What the rows held out are, where these are not drawn by chance.
     """
@@ -56,7 +56,6 @@ class Split:
     all_rows: tuple[Any, ...]
     test: tuple[Any, Target] | None
     train_target: TargetSummary
-    target: TargetSummary
     said: str = ""
 
 
@@ -97,9 +96,8 @@ def hold_out(
     if groups is not None:
         truth = replace(truth, group=groups)
     every = _of_fit(X, truth)
-    whole = TargetSummary.of(truth)
     if not size:
-        return Split(every, every, None, whole, whole)
+        return Split(every, every, None, target)
     said = ""
     if groups is not None:
         train, test = _split_groups(groups, truth, task, asked)
@@ -115,13 +113,12 @@ def hold_out(
         said = f"the latest by '{asked.time}'"
     else:
         train, test = split_rows(X, truth, task, size, asked.seed, notes)
-    train_truth = truth.take(train)
+    test_truth = truth.take(test)
     return Split(
-        _of_fit(X.take(pa.array(train)), train_truth),
+        _of_fit(X.take(pa.array(train)), truth.take(train)),
         every,
-        (X.take(pa.array(test)), truth.take(test)),
-        TargetSummary.of(train_truth),
-        whole,
+        (X.take(pa.array(test)), test_truth),
+        target.without(test_truth),
         said,
     )
 
@@ -225,7 +222,7 @@ def _hold_out_by_content(
         with_a_target = filter_rows(source, HashSplit(0.0, 1.0, seed, name))
     every = (with_a_target, *others)
     if not asked.test_size:
-        return Split(every, every, None, target, target)
+        return Split(every, every, None, target)
     share = scored_share(source, target.n_known, asked.test_size)
     drawn = drawn_rows(source, share, seed, name, group)
     X, test = with_target(drawn.X, drawn.y, name, task, path)
@@ -236,5 +233,4 @@ def _hold_out_by_content(
         said = _whole_groups(groups, asked)
         X = X.drop_columns([group])
     train = filter_rows(source, HashSplit(share, 1.0, seed, name, group))
-    train_target = target.without(test)
-    return Split((train, *others), every, (X, test), train_target, target, said)
+    return Split((train, *others), every, (X, test), target.without(test), said)

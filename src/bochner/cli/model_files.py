@@ -26,7 +26,7 @@ from bochner.sources.paths import files_of
 from bochner.sources.rowwise import inputs_of
 
 # Beside the target and the task
-FACTS = ("baseline", "scores", "references", "rows", "options")
+FACTS = ("baseline", "scores", "references", "rows", "rows_held_out", "options")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class SavedModel:
         What other models reach on these rows: see `bochner.cli.references`.
     rows : int or None
         Rows of training.
+    rows_held_out : str or None
+        What the rows are that `fit` held out, where chance did not draw them.
     options : list of str or None
         Of the command that fitted the model, but for the table, the target, the task
         and the file.
@@ -63,20 +65,9 @@ class SavedModel:
     scores: Facts | None
     references: Facts | None
     rows: int | None
+    rows_held_out: str | None
     options: list[str] | None
     description: Facts
-
-    @property
-    def rows_held_out(self) -> str:
-        """What the rows are that `fit` held out, where chance did not draw them."""
-        options = self.options or []
-        for option, words in (
-            ("--group", "whole groups of '{}'"),
-            ("--time", "the latest by '{}'"),
-        ):
-            if option in options[:-1]:
-                return words.format(options[options.index(option) + 1])
-        return ""
 
     @property
     def columns(self) -> list[str] | None:

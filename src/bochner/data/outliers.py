@@ -19,13 +19,13 @@ RANGED_ROWS = 4096  # that tell a range
 STAND_IN_SHARE, DIFFERENT_OTHERS, APART = 0.01, 20, 0.05
 
 
-def drawn(rows: Indices, most: int = RANGED_ROWS) -> Indices:
+def drawn(rows: Indices, most: int = RANGED_ROWS, seed: int = 0) -> Indices:
     """Some of many rows, drawn by chance: rows at equal distances may be alike. All
     of few.
     """
     if len(rows) <= most:
         return rows
-    return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
 
 
 def stand_in_for_missing(values: NDArray) -> float | None:

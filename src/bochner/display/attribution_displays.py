@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from sklearn.utils import _safe_indexing as take
 
 from bochner.arrays import Floats
 from bochner.display import canvas
@@ -61,9 +60,9 @@ class WaterfallDisplay(Display):
     row.
 
     Each bar is the Shapley value of a column, the largest on top, and begins where the
-    bar below it ends. The smallest values share one bar at the bottom. `from_estimator`
-    and `from_explanation` collect, and `plot` draws. Keywords of `plot` are those of
-    the bars, as `Axes.barh` takes them.
+    bar below it ends. The smallest values share one bar at the bottom.
+    `from_explanation` collects, and `plot` draws. Keywords of `plot` are those of the
+    bars, as `Axes.barh` takes them.
 
     Parameters
     ----------
@@ -101,40 +100,6 @@ class WaterfallDisplay(Display):
     base: float
     unit: str = ""
     title: str = "Prediction"
-
-    @classmethod
-    def from_estimator(
-        cls,
-        model: Any,
-        X: Any,
-        row: int = 0,
-        *,
-        output: int | str | None = None,
-        max_columns: int = MOST_STEPS,
-        **options: Any,
-    ) -> Self:
-        """Explain the prediction for one row.
-
-        Parameters
-        ----------
-        model : fitted KernelMachineRegressor or KernelMachineClassifier
-        X : rows of shape (n, d)
-        row : int, default=0
-            Number of the row that is explained.
-        output : int or str, optional
-            Which output, if there are several.
-        max_columns : int, default=10
-            With more columns, the smallest steps share one bar.
-        **options
-            Further arguments of `explain`.
-
-        Returns
-        -------
-        WaterfallDisplay
-            Nothing is drawn yet.
-        """
-        explanation = model.explain(take(X, [row]), **options)
-        return cls.from_explanation(explanation, output=output, max_columns=max_columns)
 
     @classmethod
     def from_explanation(
@@ -216,8 +181,8 @@ class BeeswarmDisplay(Display):
 
     Each point is a row of the table. Its colour is the rank of its value in the column:
     the lowest third is blue, the highest red; columns that are not numbers are grey.
-    `from_estimator` and `from_explanation` collect, and `plot` draws. Keywords of
-    `plot` are those of the points, as `Axes.scatter` takes them.
+    `from_explanation` collects, and `plot` draws. Keywords of `plot` are those of the
+    points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -258,38 +223,6 @@ class BeeswarmDisplay(Display):
     places: Array
     unit: str = ""
     title: str = "Shapley values"
-
-    @classmethod
-    def from_estimator(
-        cls,
-        model: Any,
-        X: Any,
-        *,
-        output: int | str | None = None,
-        max_columns: int = MOST_SWARMS,
-        **options: Any,
-    ) -> Self:
-        """Explain the predictions for given rows.
-
-        Parameters
-        ----------
-        model : fitted KernelMachineRegressor or KernelMachineClassifier
-        X : rows of shape (n, d)
-        output : int or str, optional
-            Which output, if there are several.
-        max_columns : int, default=15
-            With more columns, those with the largest mean absolute values are drawn.
-        **options
-            Further arguments of `explain`.
-
-        Returns
-        -------
-        BeeswarmDisplay
-            Nothing is drawn yet.
-        """
-        return cls.from_explanation(
-            model.explain(X, **options), output=output, max_columns=max_columns
-        )
 
     @classmethod
     def from_explanation(
@@ -361,8 +294,8 @@ class BeeswarmDisplay(Display):
 class InteractionDisplay(Display):
     """The interactions of pairs of columns as a matrix, the darker the stronger.
 
-    `from_estimator` and `from_interactions` collect, and `plot` draws. Keywords of
-    `plot` are those of the image, as `Axes.imshow` takes them.
+    `from_interactions` collects, and `plot` draws. Keywords of `plot` are those of the
+    image, as `Axes.imshow` takes them.
 
     Parameters
     ----------
@@ -395,30 +328,6 @@ class InteractionDisplay(Display):
     names: Sequence[str]
     sizes: Array
     unit: str = ""
-
-    @classmethod
-    def from_estimator(
-        cls, model: Any, X: Any, *, max_columns: int = MOST_STEPS, **options: Any
-    ) -> Self:
-        """Measure the interactions of all pairs of columns over given rows.
-
-        Parameters
-        ----------
-        model : fitted KernelMachineRegressor or KernelMachineClassifier
-        X : rows of shape (n, d)
-        max_columns : int, default=10
-            With more columns, those with the largest interactions are drawn.
-        **options
-            Further arguments of `interactions`.
-
-        Returns
-        -------
-        InteractionDisplay
-            Nothing is drawn yet.
-        """
-        return cls.from_interactions(
-            model.interactions(X, **options), max_columns=max_columns
-        )
 
     @classmethod
     def from_interactions(

@@ -44,23 +44,19 @@ class Block(NamedTuple):
         return -(-self.n // across), across
 
 
-def build(blocks: Sequence[Block], figure: Any, place: Any) -> list[Any]:
-    """Make the Axes of blocks, one below the other, in a place of a figure."""
-    # The place with its share of the margins
-    margins = figure.subplotpars
-    share = place.get_position(figure).width / (margins.right - margins.left)
-    width = share * figure.bbox.width / figure.dpi
-    spaced = figure.get_layout_engine() is None
-    room = {"wspace": 0.5, "hspace": 0.8} if spaced else {}
-    shapes = [block.shape(width) for block in blocks]
+def build(blocks: Sequence[Block], place: Any) -> list[Any]:
+    """Make the Axes of blocks, one below the other, in a figure or a part of one."""
+    shapes = [block.shape(place.bbox.width / place.dpi) for block in blocks]
     heights = [
         block.height * rows for block, (rows, _) in zip(blocks, shapes, strict=True)
     ]
-    stack = place.subgridspec(len(blocks), 1, height_ratios=heights, **room)
+    parts = place.subfigures(len(blocks), height_ratios=heights, squeeze=False)
     axes = []
-    for block, shape, row in zip(blocks, shapes, stack, strict=True):
-        grid = row.subgridspec(*shape, **room)
-        axes += [figure.add_subplot(grid[i]) for i in range(block.n)]
+    for block, shape, part in zip(blocks, shapes, parts.ravel(), strict=True):
+        made = part.subplots(*shape, squeeze=False).ravel().tolist()
+        for beyond in made[block.n :]:
+            beyond.remove()
+        axes += made[: block.n]
     return axes
 
 
@@ -111,7 +107,7 @@ class Display:
         with rc_context(STYLE):
             axes = self._axes(ax)
             self.ax_: Any = axes[0]
-            self.figure_ = self.ax_.figure
+            self.figure_ = self.ax_.figure.figure  # also of a part of one
             self.axes_ = np.array(axes, dtype=object)
             self._draw(kwargs)
             finish(axes)
@@ -128,8 +124,7 @@ class Display:
 
             width = PAGE if any(block.n > 1 for block in blocks) else SINGLE
             size = (width, self.height(width))
-            figure = plt.figure(figsize=size, layout="constrained")
-            return build(blocks, figure, figure.add_gridspec()[0])
+            return build(blocks, plt.figure(figsize=size, layout="constrained"))
         given = list(np.atleast_1d(np.asarray(ax, dtype=object)).ravel())
         if len(given) == n:
             return given
@@ -139,7 +134,7 @@ class Display:
                 f"There are {n} panels: ax must be None, one subplot, or {n} Axes."
             )
         given[0].set_axis_off()
-        return build(blocks, given[0].figure, place)
+        return build(blocks, given[0].figure.add_subfigure(place))
 
     def _blocks(self) -> list[Block]:
         """Panels, from above."""

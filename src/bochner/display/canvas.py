@@ -71,13 +71,6 @@ def draw_band(ax: Any, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:
     return ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, **look)
 
 
-def draw_rug(ax: Any, values: NDArray, height: float, **look: Any) -> Any:
-    """Mark values along the horizontal axis, at a share of the height of Axes."""
-    heights = np.full(len(values), height)
-    (line,) = ax.plot(values, heights, "|", transform=ax.get_xaxis_transform(), **look)
-    return line
-
-
 def mark_units(axis: Any, unit: str) -> None:
     """Give an axis of times the ticks of a calendar, where `unit` is "days" (since
     1970), and others their unit.

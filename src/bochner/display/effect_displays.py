@@ -28,8 +28,8 @@ class EffectDisplay(Display):
     grey lines are predictions for single rows, ticks at the bottom some values of the
     column, and shaded regions have no rows. Categories have dots, the first 12 at most,
     and a missing value has a square at the right. With several outputs there is a line
-    for each of the five with the largest effects. `from_estimator` and `from_effects`
-    collect, and `plot` draws.
+    for each of the five with the largest effects. `from_effects` collects, and `plot`
+    draws.
 
     Keywords of `plot` are those of the lines, as `Axes.plot` takes them.
 
@@ -70,28 +70,6 @@ class EffectDisplay(Display):
     outputs: Sequence[str]
     what: str = "prediction"
     kind: str = "partial"
-
-    @classmethod
-    def from_estimator(
-        cls, model: Any, X: Any, columns: Any = None, **options: Any
-    ) -> Self:
-        """Measure the effects of columns over given rows.
-
-        Parameters
-        ----------
-        model : fitted KernelMachineRegressor or KernelMachineClassifier
-        X : rows of shape (n, d)
-        columns : int, str or sequence of them, optional
-            Columns by number or name; by default the most important ones.
-        **options
-            Further arguments of `effects`.
-
-        Returns
-        -------
-        EffectDisplay
-            Nothing is drawn yet.
-        """
-        return cls.from_effects(model.effects(X, columns, **options))
 
     @classmethod
     def from_effects(cls, effects: Any) -> Self:
@@ -166,7 +144,8 @@ class EffectDisplay(Display):
             look = {"color": GREY, "fontsize": "x-small", "ha": "right", "va": "top"}
             ax.annotate("missing", (1, 1), xycoords="axes fraction", **look)
         inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
-        canvas.draw_rug(ax, inside, 0.02, color=GREY, markersize=4)
+        look = {"color": GREY, "markersize": 4, "transform": ax.get_xaxis_transform()}
+        ax.plot(inside, np.full(len(inside), 0.02), "|", **look)
 
     def _draw_levels(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
         n = min(len(one.values), MOST_LEVELS)

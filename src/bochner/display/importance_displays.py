@@ -50,8 +50,8 @@ class ImportanceDisplay(Display):
 
     The length of a bar is how much the mean loss grows when the column is permuted, as
     a share of the total growth of all columns; by chance it is below zero for columns
-    without effect. `from_estimator` measures, `from_importance` collects, and `plot`
-    draws. Keywords of `plot` are those of the bars, as `Axes.barh` takes them.
+    without effect. `from_importance` collects, and `plot` draws. Keywords of `plot` are
+    those of the bars, as `Axes.barh` takes them.
 
     Parameters
     ----------
@@ -89,33 +89,6 @@ class ImportanceDisplay(Display):
     errors: Array
     loss: str
     n_columns: int | None = None
-
-    @classmethod
-    def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, max_columns: int = MOST_BARS, **options: Any
-    ) -> Self:
-        """Measure the permutation importance of the columns on given rows.
-
-        Parameters
-        ----------
-        model : fitted KernelMachineRegressor or KernelMachineClassifier
-        X : rows of shape (n, d)
-            Rows that the model has not seen.
-        y : array of shape (n,) or (n, K)
-            Their targets.
-        max_columns : int, default=20
-            With more columns, the most important are drawn.
-        **options
-            Further arguments of `importance`.
-
-        Returns
-        -------
-        ImportanceDisplay
-            Nothing is drawn yet.
-        """
-        return cls.from_importance(
-            model.importance(X, y, **options), max_columns=max_columns
-        )
 
     @classmethod
     def from_importance(cls, importance: Any, *, max_columns: int = MOST_BARS) -> Self:

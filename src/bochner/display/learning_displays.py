@@ -5,20 +5,18 @@ models are chosen.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.metrics import root_mean_squared_error
 from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values, fitted_attribute
 from bochner.display.canvas import BLUE, DOTTED, GREY, LOOKS, VERMILION
-from bochner.display.row_access import target_of
 
 PANEL, ROW = 1.9, 2.8  # inches
 
@@ -195,16 +193,13 @@ class LearningDisplay(Display):
 
 
 def _error(model: Any, X: Any, y: ArrayLike) -> float:
-    if is_classifier(model):
-        return 1 - model.score(X, y)
-    truth = target_of(y)
-    error = root_mean_squared_error(truth, target_of(model.predict(X)))
-    return float(error / (truth.std() or 1.0))
+    """Share of wrong labels, or the RMSE over the deviation: the root of 1 - R2."""
+    missed = 1 - model.score(X, y)
+    return float(missed if is_classifier(model) else np.sqrt(missed))
 
 
 # Inches: of what is above and below the candidates, of each, and of both panels
 MARGINS, CANDIDATE_HEIGHT, SIZES_HEIGHT, WIDE_ENOUGH = 1.4, 0.6, 3.2, 5.0
-WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
 UNITS = {
     "squared error": "standardised squared error",
     "log loss": "log loss [nats]",
@@ -218,7 +213,7 @@ class SizeDisplay(Display):
     There are two panels, each left out if there is nothing to show. One has the loss
     against the scale of the metric, one line for each name, with a star at its minimum.
     The other has the candidates at their final sizes, the best on top, with the
-    standard errors of their losses, the chosen one bold and in colour. `from_estimator`
+    standard errors of their losses, the chosen one in colour. `from_estimator`
     and `from_report` collect, and `plot` draws.
 
     Keywords of `plot` are those of the lines of the sizes, as `Axes.plot` takes them.
@@ -342,7 +337,6 @@ class SizeDisplay(Display):
             self.lines_ += ax.plot(*tried.T, **look | kwargs)
             look = {"color": colour, "markersize": 14, "markeredgecolor": "white"}
             self.minima_ += ax.plot(*best.T, "*", **look)
-        ax.set_yscale(_loss_scale([value for _, _, value in self.sizes]))
         ax.locator_params(axis="x", integer=True, min_n_ticks=1)
         title = "Scales tried, the best starred"
         ax.set(xlabel="Scale of the metric (log2)", ylabel=loss, title=title)
@@ -364,21 +358,10 @@ class SizeDisplay(Display):
             name = one.name.replace(", ", ",\n")
             labels.append(f"{name}\nsize {one.size:,}, {time}")
         ax.set_yticks(np.arange(len(ranked)), labels)
-        for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
-            label.set_fontweight("bold" if one.name == self.chosen else "normal")
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="y", alpha=0.3)
-        ax.set_xscale(_loss_scale([one.loss for one in ranked]))
         title = "Candidates"
         if self.rows_held_out:
             title += f" on {self.rows_held_out:,} validation rows"
         ends = (len(ranked) - 0.5, -0.5)
         ax.set(xlabel=f"{loss} ± s.e.", title=title, ylim=ends)
-
-
-def _loss_scale(losses: Iterable[float]) -> str:
-    """Logarithmic where the losses differ by factors."""
-    finite = [loss for loss in losses if np.isfinite(loss)]
-    low = min(finite, default=0.0)
-    high = max(finite, default=0.0)
-    return "log" if 0 < WIDE * low < high else "linear"

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import scale
 
 from bochner.arrays import Floats
+from bochner.data.outliers import drawn
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
-from bochner.display.map_view import View, estimated_gram, view
-from bochner.display.row_access import principal_axes, sample
+from bochner.display.map_view import estimated_gram, view
+from bochner.display.row_access import principal_axes
 from bochner.features.fourier import FourierFeatures
 from bochner.theory.pair_kernels import dense
 
-# Distances shown, in units of that at which the kernel is half of what it is at 0
-HALVES = 5.0
 POINTS = 200  # of a line
 UNKNOWN_COLUMNS = "How many columns there are is not known: fit the map, or give X."
 
@@ -89,8 +88,8 @@ class KernelDisplay(Display):
         features: Any,
         X: Any = None,
         *,
+        max_distance: float,
         direction: int = 0,
-        max_distance: float | None = None,
         n_draws: int = 20,
         random_state: int = 0,
     ) -> Self:
@@ -98,17 +97,17 @@ class KernelDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted machine
+        features : FourierFeatures or BinningFeatures
             Drawn where it is not fitted. Bins are learned on the points of the line, in
             the grids of the map; without a `random_state` of its own those are drawn
-            again. Of maps side by side the first is drawn.
+            again.
         X : rows of shape (n, d), optional
             The line starts at the first one; at 0 without. Needed where the map is not
             fitted.
+        max_distance : float
+            Where the line ends.
         direction : int, default=0
             Column along which the rows differ.
-        max_distance : float, optional
-            Otherwise 5 times the distance at which the kernel is halved.
         n_draws : int, default=20
             Independent draws for the band, at least 2.
         random_state : int, default=0
@@ -124,7 +123,7 @@ class KernelDisplay(Display):
             For a map whose number of columns is not known, a direction that is none,
             and fewer than 2 draws.
         """
-        if max_distance is not None and not 0 < max_distance < np.inf:
+        if not 0 < max_distance < np.inf:
             raise ValueError(
                 f"max_distance must be positive and finite, got {max_distance}."
             )
@@ -141,7 +140,7 @@ class KernelDisplay(Display):
         names = seen.names(X, start.shape[1])
         _check_column("direction", direction, len(names))
         e = np.eye(len(names))[direction]
-        t = np.linspace(0, max_distance or _reach(seen, start[:1], e), POINTS)
+        t = np.linspace(0, max_distance, POINTS)
         line = start[:1] + t[:, np.newaxis] * e
         # Bins are learned on the points of the line
         is_binned = seen.unit == "grids"
@@ -150,7 +149,7 @@ class KernelDisplay(Display):
         estimate = _estimates_from_first(fit(rows, random_state), line)
         seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws)
         maps = (seen.new_draw(rows, seed) for seed in seeds.tolist())
-        draws = [_estimates_from_first(drawn, line) for drawn in maps]
+        draws = [_estimates_from_first(one, line) for one in maps]
         return cls(
             t,
             seen.exact(line[:1], line)[0],
@@ -188,14 +187,6 @@ def _check_column(name: str, column: Any, d: int) -> None:
     """ValueError where a number is not that of one of d columns."""
     if not isinstance(column, int | np.integer) or not 0 <= column < d:
         raise ValueError(f"{name} must be a column from 0 to {d - 1}, got {column!r}.")
-
-
-def _reach(seen: View, start: NDArray, e: NDArray) -> float:
-    """Distance worth showing."""
-    t = np.geomspace(1e-9, 1e9, 2001)
-    kernel = seen.exact(start, start + t[:, np.newaxis] * e)[0]
-    below = kernel <= seen.features.kernel.variance / 2
-    return float(HALVES * t[np.argmax(below)]) if below.any() else HALVES
 
 
 PICTURE, ROW = 1.75, 2.4  # inches: least width of a picture, and height
@@ -276,8 +267,8 @@ class GramDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted machine
-            Clones of it are drawn. Of maps side by side the first is taken.
+        features : FourierFeatures or BinningFeatures
+            Clones of it are drawn.
         X : rows of shape (n, d)
         sizes : sequence of int, default=(100, 10_000)
             Features of the clones; of binning features their grids, the nonzero
@@ -297,7 +288,8 @@ class GramDisplay(Display):
         if order not in ORDERS:
             raise ValueError(f"order must be one of {ORDERS}, got {order!r}.")
         seen = view(features)
-        rows = sample(seen.rows(X), max_rows, random_state)
+        rows = seen.rows(X)
+        rows = rows[drawn(np.arange(len(rows)), max_rows, random_state)]
         if order == "component":
             standard = scale(rows)
             first = standard @ principal_axes(standard, 1)[0]
@@ -411,8 +403,8 @@ class ErrorDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, BinningFeatures, or a fitted machine
-            Clones of it are drawn. Of maps side by side the first is taken.
+        features : FourierFeatures or BinningFeatures
+            Clones of it are drawn.
         X : rows of shape (n, d)
         sizes : sequence of int, default=(16, 32, ..., 4096)
             Features of the clones; of binning features their grids.
@@ -440,7 +432,8 @@ class ErrorDisplay(Display):
                 f"n_draws={n_draws}."
             )
         seen = view(features)
-        rows = sample(np.unique(seen.rows(X), axis=0), max_rows, random_state)
+        rows = np.unique(seen.rows(X), axis=0)
+        rows = rows[drawn(np.arange(len(rows)), max_rows, random_state)]
         if len(rows) < 2:
             raise ValueError(
                 "X has one distinct row only, and errors are those of pairs: give "
@@ -452,8 +445,8 @@ class ErrorDisplay(Display):
         errors = np.empty((2, len(sizes), n_draws))
         for i, size in enumerate(sizes):
             for r, seed in enumerate(rng.integers(2**31, size=n_draws).tolist()):
-                drawn = seen.new_draw(rows, seed, **{seen.size_name: int(size)})
-                wrong = np.abs(estimated_gram(drawn, rows)[pairs] - exact)
+                one = seen.new_draw(rows, seed, **{seen.size_name: int(size)})
+                wrong = np.abs(estimated_gram(one, rows)[pairs] - exact)
                 errors[:, i, r] = wrong.mean(), wrong.max()
         unit = "grids P" if seen.unit == "grids" else "features D"
         bounds = None if bound is None else [bound(size) for size in sizes]
@@ -498,7 +491,7 @@ CELLS = 400  # of the axis of a density, which is smoothed by one of them
 # size to an end of it
 REACH, SPARE = 18.0, 1.2
 SAMPLING, TAPER = 4.0, 6.0  # steps of the transform in those of the axis; its end
-MOST_BARS, MOST_RUGS = 60, 2000
+MOST_BARS = 60
 
 
 class SpectrumDisplay(Display):
@@ -528,7 +521,6 @@ class SpectrumDisplay(Display):
     ax_ : matplotlib Axes
     density_line_ : Line2D
     histogram_ : BarContainer
-    rug_ : Line2D
 
     See Also
     --------
@@ -544,7 +536,7 @@ class SpectrumDisplay(Display):
     ...     np.zeros((1, 3))
     ... )
     >>> display = SpectrumDisplay.from_estimator(features).plot()
-    >>> len(display.rug_.get_xdata())
+    >>> len(display.drawn)
     250
     >>> display.figure_.savefig("spectrum.png")
     """
@@ -563,9 +555,8 @@ class SpectrumDisplay(Display):
 
         Parameters
         ----------
-        features : FourierFeatures, or a fitted machine
-            Drawn where it is not fitted. Of maps side by side the first that has
-            frequencies is taken.
+        features : FourierFeatures
+            Drawn where it is not fitted.
         X : rows of shape (n, d), optional
             Needed where the map is not fitted.
         coordinate : int, default=0
@@ -591,14 +582,14 @@ class SpectrumDisplay(Display):
         d = fitted_map.n_features_in_
         _check_column("coordinate", coordinate, d)
         name = canvas.shortened(seen.names(X, d)[coordinate])
-        drawn = fitted_map.frequencies_[coordinate]
+        frequencies = fitted_map.frequencies_[coordinate]
         # Waves come in pairs of cosine and sine, but for those with an offset
-        paired = len(drawn) - len(fitted_map.offsets_)
+        paired = len(frequencies) - len(fitted_map.offsets_)
         weights = fitted_map.amplitudes_**2
         weights[paired:] /= 2
         # The axis
-        largest = SPARE * np.abs(drawn).max()
-        usual = REACH * np.median(np.abs(drawn))
+        largest = SPARE * np.abs(frequencies).max()
+        usual = REACH * np.median(np.abs(frequencies))
         end = min(largest, usual or largest) or 1.0
         grid, cell = np.linspace(-end, end, CELLS, retstep=True)
         # The density is the transform of the kernel, which a taper smooths by a cell
@@ -610,7 +601,7 @@ class SpectrumDisplay(Display):
         kernel[0] /= 2  # it is even, and the others stand for both sides
         density = step / np.pi * np.cos(np.outer(grid, t)) @ kernel
         label = f"Frequency in {name}  [rad per unit]"
-        return cls(grid, density, drawn, weights / weights.sum(), label)
+        return cls(grid, density, frequencies, weights / weights.sum(), label)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
@@ -623,8 +614,6 @@ class SpectrumDisplay(Display):
         look |= {"label": f"{n:,} drawn", **kwargs}
         heights = weights / (edges[1] - edges[0])
         _, _, self.histogram_ = ax.hist(self.drawn, edges, weights=heights, **look)
-        look = {"color": BLUE, "alpha": 0.5}
-        self.rug_ = canvas.draw_rug(ax, self.drawn[:MOST_RUGS], 0.015, **look)
         look = {"color": VERMILION, "linewidth": 1.8, "label": "density"}
         (self.density_line_,) = ax.plot(self.grid, self.density, **look)
         outside = weights[(self.drawn < low) | (self.drawn > high)].sum()

@@ -1,6 +1,4 @@
-"""Draws the columns that matter to a learned metric, with its warps and its linear
-map.
-"""
+"""Draws the columns that matter to a learned metric, with its warps."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from bochner.markup import percent
 
 # Inches
 WARP_HEIGHT, WARP_WIDTH = 1.5, 1.75
-MOST_BARS, MOST_NAMED, FEW_KNOTS, NARROW_NAME = 20, 32, 20, 22
+MOST_BARS, FEW_KNOTS, NARROW_NAME = 20, 20, 22
 
 
 class Warp(NamedTuple):
@@ -120,12 +118,11 @@ def _warped_columns(metric: Metric) -> NDArray[np.intp]:
 
 
 class MetricDisplay(Display):
-    """The relevance of columns in a learned metric, its warps, and its linear map.
+    """The relevance of columns in a learned metric, and its warps.
 
-    There are three kinds of panels, each left out if there is nothing to show: the
-    relevance of the columns, the 20 largest as bars; the learned distance along the
-    most relevant warped columns; the matrix of the linear map. `from_metric` and
-    `from_estimator` collect, and `plot` draws.
+    Bars are the relevance of the columns, the 20 largest. Below them is the learned
+    distance along each of the most relevant warped columns, if there are any.
+    `from_metric` and `from_estimator` collect, and `plot` draws.
 
     Parameters
     ----------
@@ -134,10 +131,6 @@ class MetricDisplay(Display):
     feature_names : sequence of d str
     warps : sequence of Warp
         To be drawn, in this order.
-    linear : array of shape (r, q), optional
-        From coordinates before to coordinates after the map.
-    mixed_names : sequence of q str, optional
-        Columns of the coordinates before the map.
     n_warped : int, optional
         Number of warped columns, where only some of them are drawn.
 
@@ -145,14 +138,11 @@ class MetricDisplay(Display):
     ----------
     figure_ : matplotlib Figure
     axes_ : array of matplotlib Axes
-        In the order relevance, warps, map; those that there are.
-    bars_ : BarContainer or None
+        In the order relevance, warps.
+    bars_ : BarContainer
         Of the relevance.
     lines_ : list of Line2D
         The warps.
-    image_ : AxesImage or None
-        The map.
-    colorbar_ : Colorbar or None
 
     See Also
     --------
@@ -176,13 +166,16 @@ class MetricDisplay(Display):
     relevance: Array
     feature_names: Sequence[str]
     warps: Sequence[Warp] = ()
-    linear: Array = None
-    mixed_names: Sequence[str] | None = None
     n_warped: int | None = None
 
     @classmethod
     def from_metric(
-        cls, metric: Any, feature_names: Sequence[str] | None = None, n_warps: int = 12
+        cls,
+        metric: Any,
+        feature_names: Sequence[str] | None = None,
+        n_warps: int = 12,
+        *,
+        columns: Sequence[Any] = (),
     ) -> Self:
         """Collect what is to be drawn of a metric, in the units of the rows that it was
         learned on.
@@ -194,6 +187,9 @@ class MetricDisplay(Display):
             Otherwise x0, x1, ...
         n_warps : int, default=12
             Number of warps drawn at most, those of the most relevant columns.
+        columns : sequence, optional
+            Encoded columns, as `columns_` of a `TableEncoder`, where the metric is one
+            of these: warps are then in the units of the table.
 
         Returns
         -------
@@ -206,7 +202,16 @@ class MetricDisplay(Display):
             For another number of names than the metric has columns, and a negative
             number of warps.
         """
-        return cls._collected(metric, feature_names, n_warps, ())
+        d = metric.n_features_in_
+        names = column_names(feature_names, d)
+        if len(names) != d:
+            raise ValueError(
+                f"The metric has {d} columns, but there are {len(names)} feature names."
+            )
+        if n_warps < 0:
+            raise ValueError(f"n_warps must not be negative, got {n_warps}.")
+        warps = relevant_warps(metric, names, columns, n_warps)
+        return cls(metric.relevance_, names, warps, len(_warped_columns(metric)))
 
     @classmethod
     def from_estimator(cls, model: Any, n_warps: int = 12) -> Self:
@@ -235,32 +240,13 @@ class MetricDisplay(Display):
         metric = fitted_attribute(model, "metric_")
         encoder = model.encoder_
         names = encoder.get_feature_names_out()
-        display = cls._collected(metric, names, n_warps, encoder.columns_)
+        display = cls.from_metric(metric, names, n_warps, columns=encoder.columns_)
         p = encoder.n_features_in_
         display.relevance = np.bincount(encoder.sources(), metric.relevance_, p)
         display.feature_names = column_names(
             getattr(encoder, "feature_names_in_", None), p
         )
         return display
-
-    @classmethod
-    def _collected(
-        cls, metric: Any, names: Any, n_warps: int, columns: Sequence[Any]
-    ) -> Self:
-        d = metric.n_features_in_
-        names = column_names(names, d)
-        if len(names) != d:
-            raise ValueError(
-                f"The metric has {d} columns, but there are {len(names)} feature names."
-            )
-        if n_warps < 0:
-            raise ValueError(f"n_warps must not be negative, got {n_warps}.")
-        warps = relevant_warps(metric, names, columns, n_warps)
-        linear = metric.linear_ if metric.linear_.size else None
-        mixed = [names[j] for j in metric.source_[: metric.linear_.shape[1]]]
-        return cls(
-            metric.relevance_, names, warps, linear, mixed, len(_warped_columns(metric))
-        )
 
     def plot(self, ax: Any = None, *, sharey: bool = True, **kwargs: Any) -> Self:
         """Draw.
@@ -287,32 +273,18 @@ class MetricDisplay(Display):
         """
         return super().plot(ax, sharey=sharey, **kwargs)
 
-    @property
-    def _has_bars(self) -> bool:
-        return bool(self.relevance.any()) or not (self.warps or self.linear is not None)
-
     def _blocks(self) -> list[Block]:
-        blocks = []
-        if self._has_bars:
-            blocks.append(bar_block(self.relevance[:MOST_BARS]))
+        blocks = [bar_block(self.relevance[:MOST_BARS])]
         if self.warps:
             blocks.append(Block(WARP_HEIGHT, len(self.warps), WARP_WIDTH))
-        if self.linear is not None:
-            blocks.append(Block())
         return blocks
 
     def _draw(self, kwargs: Look) -> None:
         sharey = kwargs.pop("sharey")
-        first_warp = int(self._has_bars)
-        self.bars_ = self._draw_relevance(self.ax_) if first_warp else None
-        warps = self.axes_[first_warp : first_warp + len(self.warps)]
+        self.bars_ = self._draw_relevance(self.ax_)
         self.lines_: list[Any] = []
         if self.warps:
-            self._draw_warps(warps, sharey, kwargs)
-        self.image_: Any = None
-        self.colorbar_: Any = None
-        if self.linear is not None:
-            self._draw_map(self.axes_[-1])
+            self._draw_warps(self.axes_[1:], sharey, kwargs)
 
     def _draw_relevance(self, ax: Any) -> Any:
         shown = largest(self.relevance, MOST_BARS)
@@ -345,22 +317,3 @@ class MetricDisplay(Display):
         whole = self.n_warped or 0
         title = f"Warps: {n} of {whole:,}" if whole > n else "Warps"
         axes[0].set(ylabel="Distance", title=title)
-
-    def _map_names(self) -> list[str]:
-        """Names below the map, where they fit."""
-        names = self.mixed_names or []
-        if self.linear is None or len(names) > MOST_NAMED:
-            return []
-        return canvas.shortened_all(names, NARROW_NAME)
-
-    def _draw_map(self, ax: Any) -> None:
-        limit = float(np.abs(self.linear).max()) or 1.0
-        self.image_ = ax.imshow(
-            self.linear, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit
-        )
-        self.colorbar_ = canvas.add_colour_bar(self.image_, ax, "Weight")
-        ax.locator_params(integer=True)
-        if names := self._map_names():
-            ax.set_xticks(np.arange(len(names)), names, rotation=90)
-        across = "" if names else "Before the map"
-        ax.set(xlabel=across, ylabel="After the map", title="Linear map")

@@ -1,10 +1,7 @@
-"""Finds columns and targets of the rows given to a model, and makes typical rows of
-them.
-"""
+"""Finds columns and targets of the rows given to a model, and draws some of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -14,31 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.arrays import Floats
 from bochner.data.columns import PARTS, column_names, column_number, read_column
 from bochner.data.table_input import as_array, is_frame
-from bochner.features.metric import Metric
-
-
-def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
-    """Names of the coordinates of a metric: columns, warped ones as w(column), mixed
-    ones by number.
-    """
-    coordinate_labels = [names[j] for j in metric.source_]
-    for i in metric.warped_:
-        coordinate_labels[i] = f"w({coordinate_labels[i]})"
-    r, q = metric.linear_.shape
-    return [f"coordinate {i}" for i in range(r)] + coordinate_labels[q:]
-
-
-def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
-    """At most `max_rows` of the rows, in their order."""
-    if max_rows < 1:
-        raise ValueError(f"max_rows must be positive, got {max_rows}.")
-    if len(X) <= max_rows:
-        return X
-    return X[
-        np.sort(
-            np.random.default_rng(random_state).choice(len(X), max_rows, replace=False)
-        )
-    ]
 
 
 def principal_axes(X: NDArray, n: int) -> Floats:
@@ -55,8 +27,8 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray, str]:
     """Name, values and unit of a column: float64 with NaN where there are none, or text
     with "" there.
 
-    Of dates the values are "days" since 1970, and of durations "seconds"; other columns
-    have no unit, "".
+    Of dates the values are "days" since 1970, of durations "seconds", and of times
+    shares of a "day"; other columns have no unit, "".
 
     Parameters
     ----------
@@ -78,8 +50,7 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray, str]:
         if not parts:
             codes, labels = values
             return name, np.array([*labels, ""], dtype=object)[codes], ""
-        unit = parts[0] if parts[0] in ("days", "seconds") else ""
-        return name, values[:, 0], unit
+        return name, values[:, 0], parts[0]
     j = column_number(column, column_names(None, n_columns(X)))
     column_values = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
     return f"x{j}", np.asarray(column_values, np.float64).ravel(), ""
@@ -90,34 +61,25 @@ def n_columns(X: Any) -> int:
     return int(X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1])
 
 
-def target_of(y: ArrayLike, target: int = 0) -> Floats:
-    """One of several targets, shape (n,); ValueError where there is none."""
+def target_of(y: ArrayLike) -> Floats:
+    """Values of the target, shape (n,); ValueError for none, and for several."""
     values = np.asarray(y, np.float64)
-    if values.ndim not in (1, 2) or not len(values):
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 or not len(values):
         raise ValueError(
-            "y must be of shape (n,) or (n, K), with one row at least, got "
-            f"{values.shape}."
+            "A display is of one target, with one row at least, and this one has "
+            f"values of shape {values.shape}."
         )
-    return _one(values[:, np.newaxis] if values.ndim == 1 else values, target)
+    return values
 
 
-def interval_of(model: Any, X: Any, coverage: float, target: int = 0) -> Floats:
-    """Prediction intervals of a target, shape (n, 2); ValueError for a model that
-    has none.
-    """
+def interval_of(model: Any, X: Any, coverage: float) -> Floats:
+    """Prediction intervals, shape (n, 2); ValueError for a model that has none."""
     if not hasattr(model, "predict_interval"):
         raise ValueError(
             f"{type(model).__name__} has no prediction intervals: give a "
             "KernelMachineRegressor, fitted with "
             "uncertainty=True, or another model with predict_interval."
         )
-    ends = np.asarray(model.predict_interval(X, coverage=coverage), np.float64)
-    return _one(ends[:, np.newaxis] if ends.ndim == 2 else ends, target)
-
-
-def _one(values: Floats, target: int) -> Floats:
-    if not isinstance(target, int | np.integer) or not 0 <= target < values.shape[1]:
-        raise ValueError(
-            f"target must be from 0 to {values.shape[1] - 1}, got {target!r}."
-        )
-    return values[:, int(target)]
+    return np.asarray(model.predict_interval(X, coverage=coverage), np.float64)

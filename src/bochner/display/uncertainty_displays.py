@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import quantile_test
 from sklearn.utils import _safe_indexing as take
 
+from bochner.data.outliers import drawn
 from bochner.data.table_input import is_frame
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look
@@ -23,15 +22,12 @@ from bochner.display.row_access import (
     column_of,
     interval_of,
     n_columns,
-    sample,
     target_of,
 )
 from bochner.markup import number
 from bochner.scores import (
     Reliability,
     equal_count_bins,
-    interval_coverage,
-    interval_width,
     judged_event,
     reliability,
     wilson_interval,
@@ -61,11 +57,10 @@ class BandDisplay(Display):
     """Predicted mean along one column, with the bands of its intervals, and rows as
     dots.
 
-    If there are other columns, line and bands are means of the predictions and
-    intervals of the rows themselves, in bins of equal counts by their values in the
-    column. For a single column they are the predictions on an even grid, which goes a
-    little beyond the rows; of times for the rows themselves. `from_estimator` collects,
-    and `plot` draws.
+    Line and bands are means of the predictions and intervals of the rows themselves,
+    in bins of equal counts by their values in the column. For a single column of
+    numbers they are the predictions on an even grid, which goes a little beyond the
+    rows. `from_estimator` collects, and `plot` draws.
 
     Keywords of `plot` are those of the line of the mean, as `Axes.plot` takes them.
 
@@ -78,9 +73,9 @@ class BandDisplay(Display):
         Column and target of rows.
     names : (str, str)
         Of the column and the target.
-    n_others : int
-        How many other columns there are.
-    unit : {"", "days", "seconds"}
+    of_bins : bool
+        Whether line and bands are means of rows.
+    unit : {"", "days", "seconds", "day"}
         Of the grid: days since 1970 for a column of dates.
 
     Attributes
@@ -115,7 +110,7 @@ class BandDisplay(Display):
     bands: Sequence[Band] = ()
     points: Array = None
     names: Sequence[str] = ("x0", "target")
-    n_others: int = 0
+    of_bins: bool = False
     unit: str = ""
 
     def __post_init__(self) -> None:
@@ -131,7 +126,6 @@ class BandDisplay(Display):
         *,
         column: int | str = 0,
         coverage: float | Sequence[float] = (0.5, 0.9),
-        target: int = 0,
     ) -> Self:
         """Predict along a column.
 
@@ -142,15 +136,13 @@ class BandDisplay(Display):
         X : rows of shape (n, d)
             Rows that are predicted, at most 5,000 of them drawn at random; of a single
             column they give the range.
-        y : array of shape (n,) or (n, K), optional
+        y : array of shape (n,), optional
             Targets of these rows, for the dots; of more than 1,000 rows, 1,000 are
             drawn at random.
         column : int or str, default=0
             Of numbers, by its number, or by its name where columns have names.
         coverage : float or sequence of float, default=(0.5, 0.9)
             One band for each.
-        target : int, default=0
-            Of several targets the one that is drawn.
 
         Returns
         -------
@@ -171,20 +163,13 @@ class BandDisplay(Display):
             raise ValueError(
                 f"Column {name!r} holds no numbers: give one that does as column."
             )
-        n_others = n_columns(X) - 1
         row_numbers = np.flatnonzero(np.isfinite(values))
-        if n_others:
-            row_numbers = sample(row_numbers, MOST_SMOOTHED, 0)
+        of_bins = n_columns(X) > 1 or unit != ""
+        if of_bins:
+            row_numbers = drawn(row_numbers, MOST_SMOOTHED)
             x = values[row_numbers]
             rows = take(X, row_numbers)
             bins = equal_count_bins(x, min(len(x) // BIN_ROWS + 1, MOST_BINS))
-        elif is_frame(X) and not nw.from_native(X)[:, 0].dtype.is_numeric():
-            # Of times rows themselves, at even steps of their ranks
-            x, first = np.unique(values[row_numbers], return_index=True)
-            shown = np.unique(np.linspace(0, len(x) - 1, POINTS).astype(int))
-            x = x[shown]
-            rows = take(X, row_numbers[first[shown]])
-            bins = np.arange(len(x))
         else:
             # Even steps through the range, but for the few values that are far off,
             # and somewhat beyond
@@ -195,21 +180,23 @@ class BandDisplay(Display):
             bins = np.arange(POINTS)
         in_bin = bins == np.arange(bins.max() + 1)[:, np.newaxis]
         means = in_bin / in_bin.sum(axis=1, keepdims=True)
-        mean = means @ target_of(model.predict(rows), target)
+        mean = means @ target_of(model.predict(rows))
         bands = []
         for level in levels:
-            low, high = (means @ interval_of(model, rows, level, target)).T
+            low, high = (means @ interval_of(model, rows, level)).T
             bands.append(Band(level, low, high))
         points = None
         if y is not None:
-            targets = target_of(y, target)
+            targets = target_of(y)
             if len(values) != len(targets):
                 raise ValueError(f"X has {len(values)} rows, and y {len(targets)}.")
             points = np.column_stack([values, targets])
-            points = sample(points[np.isfinite(points).all(axis=1)], MOST_DOTS, 0)
+            points = points[
+                drawn(np.flatnonzero(np.isfinite(points).all(1)), MOST_DOTS)
+            ]
         label = str(getattr(y, "name", None) or "target")
         names = name, label
-        return cls(means @ x, mean, bands, points, names, n_others, unit)
+        return cls(means @ x, mean, bands, points, names, of_bins, unit)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
@@ -223,12 +210,6 @@ class BandDisplay(Display):
         (self.line_,) = ax.plot(self.grid, self.mean, **look | kwargs)
         self.points_ = None
         if self.points is not None:
-            # The axis ends at all of line and bands, and at the dots but for the few
-            # that are far off
-            usual = np.quantile(self.points[:, 1], [TAIL, 1 - TAIL])
-            ax.update_datalim(np.column_stack([self.grid[[0, -1]], usual]))
-            ax.autoscale_view()
-            ax.autoscale(False)
             self.points_ = ax.scatter(
                 *self.points.T,
                 s=12,
@@ -239,7 +220,7 @@ class BandDisplay(Display):
                 zorder=0,
             )
         title = "Prediction intervals" if self.bands else "Predicted mean"
-        title += ", means of similar rows" if self.n_others else ""
+        title += ", means of similar rows" if self.of_bins else ""
         x, y = map(canvas.shortened, self.names)
         ax.set(xlabel=x, ylabel=y, title=title, xlim=self.grid[[0, -1]])
         canvas.mark_units(ax.xaxis, self.unit)
@@ -268,8 +249,7 @@ class Group(NamedTuple):
 
 
 def grouped(values: NDArray, inside: NDArray) -> list[Group]:
-    """Coverage of tenths of numbers, or of each distinct one where they are few, or of
-    the most frequent texts.
+    """Coverage of tenths of numbers, or of the most frequent texts.
 
     Parameters
     ----------
@@ -281,26 +261,20 @@ def grouped(values: NDArray, inside: NDArray) -> list[Group]:
     numbers = values.dtype.kind in "biuf"
     given = values.astype(np.float64 if numbers else str)
     has_value = ~np.isnan(given) if numbers else given != ""
-    distinct, counts = np.unique(given[has_value], return_counts=True)
-    if numbers and len(distinct) > MOST_GROUPS:
+    groups = []
+    if numbers and has_value.any():
         bins = np.full(len(given), -1)
         bins[has_value] = equal_count_bins(given[has_value], MOST_GROUPS)
-        groups = []
         for k in range(bins.max() + 1):
             low, high = given[bins == k].min(), given[bins == k].max()
             name = number(low)
             if low < high:
                 name += f" to {number(high)}"
             groups.append((name, bins == k))
-    else:
-        # Numbers in their order, of texts the most frequent first
-        first = distinct if numbers else distinct[np.argsort(-counts, kind="stable")]
-        if len(first) > MOST_GROUPS:
-            first = first[: MOST_GROUPS - 1]
-        names = [f"{value:g}" if numbers else str(value) for value in first]
-        groups = [
-            (name, given == value) for name, value in zip(names, first, strict=True)
-        ]
+    elif not numbers:
+        distinct, counts = np.unique(given[has_value], return_counts=True)
+        first = distinct[np.argsort(-counts, kind="stable")][: MOST_GROUPS - 1]
+        groups += [(value, given == value) for value in first.tolist()]
         groups.append(("others", has_value & ~np.isin(given, first)))
     groups.append(("missing", ~has_value))
     return [
@@ -385,7 +359,6 @@ class CoverageDisplay(Display):
         by: int | str = PREDICTED,
         coverage: float = 0.9,
         coverages: Sequence[float] = COVERAGES,
-        target: int = 0,
     ) -> Self:
         """Predict intervals, and count.
 
@@ -403,8 +376,6 @@ class CoverageDisplay(Display):
         coverage : float, default=0.9
             Of the intervals that are looked at by groups.
         coverages : sequence of float, default=(0.1, 0.2, ..., 0.9, 0.95)
-        target : int, default=0
-            Of several targets the one that is drawn.
 
         Returns
         -------
@@ -414,18 +385,17 @@ class CoverageDisplay(Display):
         Raises
         ------
         ValueError
-            For a model without intervals, coverages beyond 0 and 1, and a column or
-            target that there is not.
+            For a model without intervals, coverages beyond 0 and 1, a column that there
+            is not, and several targets.
         """
         levels = sorted({*coverages, coverage})
-        truth = target_of(y, target)
-        intervals = {level: interval_of(model, X, level, target) for level in levels}
+        intervals = {level: interval_of(model, X, level) for level in levels}
         if by == PREDICTED:
-            name, values = "prediction", target_of(model.predict(X), target)
+            name, values = "prediction", target_of(model.predict(X))
         else:
             name, values, _ = column_of(X, by)
         return cls.from_predictions(
-            truth, intervals, by=values, by_name=name, coverage=coverage
+            y, intervals, by=values, by_name=name, coverage=coverage
         )
 
     @classmethod
@@ -522,61 +492,34 @@ class CoverageDisplay(Display):
         ax.set(xlabel="Coverage measured", title=title, xlim=(max(low, 0.0), 1.0))
 
 
-# Ratio of widths from which axes are logarithmic; of the bars
-WIDE, SURE = 8.0, 0.95
-
-
-class WidthBin(NamedTuple):
-    """Rows whose intervals are of similar width.
-
-    Attributes
-    ----------
-    half_width : float
-        Mean half width.
-    quantile, low, high : float
-        The quantile of the absolute errors at the intervals' coverage, and its 95 %
-        interval by order statistics.
-    mean : float
-        Mean absolute error.
-    """
-
-    half_width: float
-    quantile: float
-    low: float
-    high: float
-    mean: float
-
-
 class WidthDisplay(Display):
-    """Absolute error against half the width of the prediction interval, by bins of
-    width.
+    """Absolute error against half the width of the prediction interval.
 
-    Dots are rows: those below the line are within their intervals. If the widths of 90
-    % intervals follow the errors, the 90 % quantile of each bin's errors is on the
-    line. Above it the intervals are too short, below it too long. If the quantiles do
-    not rise, the widths are not informative. Bars are distribution-free 95 % intervals
-    of the quantiles. `from_estimator` and `from_predictions` collect, and `plot` draws.
+    Dots are rows: those below the dashed line are within their intervals. The solid
+    line has the quantile of the errors in bins of similar width. If the widths of 90 %
+    intervals follow the errors, their 90 % quantile is on the dashed line. Above it the
+    intervals are too short, below it too long. If the quantiles do not rise, the widths
+    are not informative. `from_estimator` and `from_predictions` collect, and `plot`
+    draws.
 
-    Keywords of `plot` are those of the line of the quantiles, as `Axes.errorbar` takes
+    Keywords of `plot` are those of the line of the quantiles, as `Axes.plot` takes
     them.
 
     Parameters
     ----------
     half_widths, errors : arrays of shape (n,)
-    bins : sequence of WidthBin
     coverage : float
         Asked for.
-    covered, mean_width : float
-        Measured.
+    n_bins : int, default=10
+        Of about equal counts.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
     points_ : PathCollection
-    diagonal_ : Line2D
-    quantiles_ : ErrorbarContainer
-    means_ : Line2D
+    diagonal_ : AxLine
+    quantiles_ : Line2D
 
     See Also
     --------
@@ -591,17 +534,15 @@ class WidthDisplay(Display):
     >>> y = scale * rng.standard_normal(2000)
     >>> interval = np.column_stack([-1.645 * scale, 1.645 * scale])
     >>> display = WidthDisplay.from_predictions(y, interval, coverage=0.9).plot()
-    >>> round(display.covered, 2), len(display.bins)
-    (0.9, 10)
+    >>> len(display.quantiles_.get_xdata())
+    10
     >>> display.figure_.savefig("width.png")
     """
 
     half_widths: Array
     errors: Array
-    bins: Sequence[WidthBin]
     coverage: float
-    covered: float
-    mean_width: float
+    n_bins: int = 10
 
     @classmethod
     def from_estimator(
@@ -612,7 +553,6 @@ class WidthDisplay(Display):
         *,
         coverage: float = 0.9,
         n_bins: int = 10,
-        target: int = 0,
     ) -> Self:
         """Predict, and measure errors and widths.
 
@@ -627,8 +567,6 @@ class WidthDisplay(Display):
         coverage : float, default=0.9
         n_bins : int, default=10
             Of about equal counts.
-        target : int, default=0
-            Of several targets the one that is drawn.
 
         Returns
         -------
@@ -638,14 +576,13 @@ class WidthDisplay(Display):
         Raises
         ------
         ValueError
-            For a model without intervals, a coverage beyond 0 and 1, and a target that
-            there is not.
+            For a model without intervals, a coverage beyond 0 and 1, and several
+            targets.
         """
-        truth = target_of(y, target)
-        interval = interval_of(model, X, coverage, target)
-        predicted = target_of(model.predict(X), target)
+        interval = interval_of(model, X, coverage)
+        predicted = model.predict(X)
         return cls.from_predictions(
-            truth, interval, coverage=coverage, predicted=predicted, n_bins=n_bins
+            y, interval, coverage=coverage, predicted=predicted, n_bins=n_bins
         )
 
     @classmethod
@@ -686,7 +623,10 @@ class WidthDisplay(Display):
         ends = np.asarray(interval, np.float64)
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
-        covered = interval_coverage(truth, ends)
+        if ends.shape != (len(truth), 2):
+            raise ValueError(
+                f"interval must be of shape ({len(truth)}, 2), got {ends.shape}."
+            )
         if not np.isfinite(ends).all():
             raise ValueError(
                 "Some intervals are infinite, and cannot be drawn: use a smaller "
@@ -699,50 +639,27 @@ class WidthDisplay(Display):
                 f"{centre.shape}."
             )
         half = np.diff(ends, axis=1)[:, 0] / 2
-        errors = np.abs(truth - centre)
-        of = equal_count_bins(half, n_bins)
-        bins = [
-            _bin(half[of == k], errors[of == k], coverage) for k in range(of.max() + 1)
-        ]
-        return cls(half, errors, bins, coverage, covered, interval_width(ends))
+        return cls(half, np.abs(truth - centre), coverage, n_bins)
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
-        x, q, below, above, mean = np.array(self.bins).T
-        low, high = np.quantile(self.half_widths, [0.002, 0.998])
-        if 0 < WIDE * low < high and mean.min() > 0:
-            ax.set(xscale="log", yscale="log")
-        rows = np.column_stack([self.half_widths, self.errors])
-        # The axes end at the line, the bins and the rows but for those far off
-        ax.update_datalim([[low, low], [high, max(high, 1.1 * above.max())]])
-        ax.update_datalim([[low, mean.min()]])
-        ax.autoscale_view()
-        ax.autoscale(False)
-        self.points_ = ax.scatter(
-            *sample(rows, MOST_DOTS, 0).T, s=9, color=GREY, alpha=0.35, linewidths=0
-        )
-        ends = [low, high]
-        (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, label="half width")
-        look = {"fmt": "o-", "color": BLUE, "capsize": 2, "zorder": 3}
-        look["label"] = f"{100 * self.coverage:g} % quantile of the errors"
-        halves = [q - below, above - q]
-        self.quantiles_ = ax.errorbar(x, q, halves, **look | kwargs)
-        look = {"color": VERMILION, "markersize": 4, "label": "mean of the errors"}
-        (self.means_,) = ax.plot(x, mean, "s-", **look)
-        within = f"{100 * self.covered:.1f} % of {len(self.errors):,} rows within"
-        ax.set_title(f"{within}, mean width {number(self.mean_width)}")
-        across = f"Half width of {100 * self.coverage:g} % intervals"
-        ax.set(xlabel=across, ylabel="Absolute error")
+        shown = drawn(np.arange(len(self.errors)), MOST_DOTS)
+        look: Look = {"s": 9, "color": GREY, "alpha": 0.35, "linewidths": 0}
+        self.points_ = ax.scatter(self.half_widths[shown], self.errors[shown], **look)
+        look = {"linestyle": "--", "color": GREY, "label": "half width"}
+        self.diagonal_ = ax.axline((0, 0), slope=1, **look)
+        bins = equal_count_bins(self.half_widths, self.n_bins)
+        middles = []
+        quantiles = []
+        for k in range(bins.max() + 1):
+            middles.append(self.half_widths[bins == k].mean())
+            quantiles.append(np.quantile(self.errors[bins == k], self.coverage))
+        share = f"{100 * self.coverage:g} %"
+        look = {"color": BLUE, **DOTTED, "label": f"{share} quantile of the errors"}
+        (self.quantiles_,) = ax.plot(middles, quantiles, **look | kwargs)
+        ax.set(xlabel=f"Half width of {share} intervals", ylabel="Absolute error")
+        ax.set_title(f"{len(self.errors):,} rows")
         canvas.add_legend(ax)
-
-
-def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
-    """One bin, with the 95 % interval of its quantile by order statistics."""
-    ends = quantile_test(errors, p=coverage).confidence_interval(SURE)
-    # Of few rows an end may lie beyond all of them
-    low, high = np.where(np.isnan(ends), [0.0, errors.max()], ends)
-    quantile = np.quantile(errors, coverage, method="inverted_cdf")
-    return WidthBin(*map(float, (half.mean(), quantile, low, high, errors.mean())))
 
 
 DIAGRAM = 4.6  # inches: height
@@ -774,8 +691,7 @@ class ReliabilityDisplay(Display):
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
     line_ : Line2D
-    band_ : PolyCollection
-        A LineCollection for a single bin.
+    band_ : LineCollection
     histogram_ : StepPatch
 
     See Also
@@ -803,15 +719,7 @@ class ReliabilityDisplay(Display):
     event: str = "the event"
 
     @classmethod
-    def from_estimator(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        *,
-        n_bins: int = 15,
-        sample_weight: Any = None,
-    ) -> Self:
+    def from_estimator(cls, model: Any, X: Any, y: Any, **options: Any) -> Self:
         """Predict probabilities, and count.
 
         Parameters
@@ -822,8 +730,8 @@ class ReliabilityDisplay(Display):
             That the model has not seen.
         y : array of shape (n,)
             Labels.
-        n_bins, sample_weight
-            As of `from_predictions`.
+        **options
+            `n_bins` and `sample_weight` as of `from_predictions`.
 
         Returns
         -------
@@ -840,13 +748,8 @@ class ReliabilityDisplay(Display):
                 f"{type(model).__name__} has no probabilities: give a classifier "
                 "with predict_proba."
             )
-        return cls.from_predictions(
-            y,
-            model.predict_proba(X),
-            classes=model.classes_,
-            n_bins=n_bins,
-            sample_weight=sample_weight,
-        )
+        proba = model.predict_proba(X)
+        return cls.from_predictions(y, proba, classes=model.classes_, **options)
 
     @classmethod
     def from_predictions(
@@ -920,10 +823,7 @@ class ReliabilityDisplay(Display):
         look = {"color": BLUE, **DOTTED, "clip_on": False, **kwargs}
         (self.line_,) = ax.plot(p, self.curve.frequency, **look)
         n = len(p)
-        if n > 1:
-            self.band_ = canvas.draw_band(ax, p, interval, BLUE)
-        else:
-            self.band_ = ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
+        self.band_ = ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
         heights = low + CROWD * (high - low) * self.counts / self.counts.max()
         edges = np.linspace(0, 1, len(heights) + 1)
         look = {"baseline": low, "color": GREY, "fill": True, "alpha": 0.35}

@@ -4,7 +4,6 @@ explain.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, Self
@@ -14,15 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
 from bochner.arrays import Floats
+from bochner.data.outliers import drawn
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values, fitted_attribute
 from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.relevance_displays import table_units
-from bochner.display.row_access import principal_axes, sample
+from bochner.display.row_access import principal_axes
 from bochner.theory.pair_kernels import dense
 
 MOST_CATEGORIES = 20
-TWO_PANELS = Block(n=2)
 MOST_NUMBERS = 10  # that are whole, up to which they are labels
 MOST_POINTS = 20_000
 MOST_ROWS = 2000
@@ -77,24 +76,27 @@ def _point_size(n: int) -> float:
 
 
 def categories(labels: NDArray) -> Iterator[tuple[str, NDArray, str, str]]:
-    """The 20 most frequent labels of n rows in natural order, and all others as one in
-    grey: for each the name, a mask of its rows, colour and marker.
+    """The 20 most frequent labels of n rows, sorted, and all others as one in grey: for
+    each the name, a mask of its rows, colour and marker.
     """
-    names = np.array(list(map(str, labels.tolist())))
-    distinct, counts = np.unique(names, return_counts=True)
-    frequent = distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
-    shown = sorted(frequent.tolist(), key=_natural)
-    for k, short in enumerate(canvas.shortened_all(shown)):
-        yield short, names == shown[k], *canvas.look(k)
+    values = labels if labels.dtype.kind in "iuf" else labels.astype(str)
+    distinct, counts = np.unique(values, return_counts=True)
+    shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
+    names = canvas.shortened_all(shown.tolist())
+    for k, (name, value) in enumerate(zip(names, shown, strict=True)):
+        yield name, values == value, *canvas.look(k)
     n_others = len(distinct) - len(shown)
     if n_others:
-        yield f"{n_others} others", ~np.isin(names, shown), GREY, "."
+        yield f"{n_others} others", ~np.isin(values, shown), GREY, "."
 
 
-def _natural(name: str) -> list[tuple[float, str]]:
-    """What to sort by so that "kind 2" is before "kind 10"."""
-    parts = re.split(r"(\d+)", name)
-    return [(float(part), "") if part.isdecimal() else (-1.0, part) for part in parts]
+def draw_categories(ax: Any, points: NDArray, labels: NDArray, look: Look) -> list[Any]:
+    """Draw points in the colours and with the markers of their labels."""
+    drawn = []
+    for name, rows, colour, marker in categories(labels):
+        artist = {"color": [colour], "marker": marker, "label": name, **look}
+        drawn.append(ax.scatter(*points[rows].T, **artist))
+    return drawn
 
 
 def _check_points(points: NDArray, *others: NDArray) -> None:
@@ -198,9 +200,8 @@ class EmbeddingDisplay(Display):
         self.points_ = []
         self.colorbar_ = None
         if self.labels is not None and self._are_categories():
-            for name, rows, colour, marker in categories(self.labels):
-                look |= {"color": [colour], "marker": marker, "label": name, **kwargs}
-                self.points_.append(ax.scatter(*self.scores[rows].T, **look))
+            look |= kwargs
+            self.points_ = draw_categories(ax, self.scores, self.labels, look)
             canvas.add_legend(ax, title=self.label or None)
         elif self.labels is not None:
             look |= {"c": self.labels.astype(np.float64), "cmap": "viridis", **kwargs}
@@ -227,7 +228,7 @@ class ClusterDisplay(Display):
     Given rows are drawn in their two columns, in the columns' units, or by their first
     two principal components if they have more columns. Without them the training rows
     are drawn, by the first two principal components of the coordinates in which they
-    were clustered. A number marks the median of each cluster.
+    were clustered.
 
     Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
 
@@ -309,7 +310,7 @@ class ClusterDisplay(Display):
             labels = np.asarray(model.predict(X))
             encoder = model.encoder_
             seen = dense(encoder.encode(X, np.float64))
-        row_numbers = sample(np.arange(len(labels)), max_rows, random_state)
+        row_numbers = drawn(np.arange(len(labels)), max_rows, random_state)
         rows = seen[row_numbers]
         plane = Plane.of(rows, encoder)
         sizes = np.bincount(labels, minlength=n_clusters)
@@ -317,22 +318,13 @@ class ClusterDisplay(Display):
         return cls(plane.in_table(rows), labels[row_numbers], sizes, names)
 
     def _blocks(self) -> list[Block]:
-        return [TWO_PANELS]
+        return [Block(n=2)]
 
     def _draw(self, kwargs: Look) -> None:
         scatter_axes, bar_axes = self.axes_
-        self.points_ = []
-        for name, rows, colour, marker in categories(self.labels):
-            points = self.points[rows]
-            look: Look = {"s": 10, "alpha": 0.7, "linewidths": 0}
-            look |= {"color": colour, "marker": marker, **kwargs}
-            self.points_.append(scatter_axes.scatter(*points.T, **look))
-            # The number of the cluster, at the row that is nearest to the median
-            apart = np.abs(points - np.median(points, axis=0)).sum(axis=1)
-            box = {"boxstyle": "circle,pad=0.2", "fc": "white", "ec": colour}
-            place = points[np.argmin(apart)]
-            look = {"ha": "center", "va": "center", "size": "small", "bbox": box}
-            scatter_axes.annotate(name, place, **look)
+        look: Look = {"s": 10, "alpha": 0.7, "linewidths": 0, **kwargs}
+        self.points_ = draw_categories(scatter_axes, self.points, self.labels, look)
+        canvas.add_legend(scatter_axes)
         x, y = map(canvas.shortened, self.names)
         scatter_axes.set(xlabel=x, ylabel=y, title="Rows by cluster")
         self.bars_ = bar_axes.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
@@ -442,7 +434,7 @@ class LabelDisplay(Display):
             is_labelled = labelled(marks)
             labels[is_labelled] = marks[is_labelled].astype(classes.dtype)
         parts = [
-            sample(np.flatnonzero(rows), max_rows, random_state)
+            drawn(np.flatnonzero(rows), max_rows, random_state)
             for rows in (is_labelled, ~is_labelled)
         ]
         shown = np.sort(np.concatenate(parts))
@@ -477,12 +469,11 @@ class LabelDisplay(Display):
 
 # Points along a side of the contours; share of the range around the rows
 SIDE, BESIDE = 60, 0.15
-LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
+LOWEST = 0.005  # share of scores left out of the contours' range
 
 
 class NoveltyDisplay(Display):
-    """Rows in a plane, which of them are novel, the scores around them, and the
-    histogram of the scores.
+    """Rows in a plane, which of them are novel, and the scores around them.
 
     The plane is that of the two columns, in their own units, where the detector sees
     two; else that of the first two principal components of the encoded rows, with the
@@ -506,10 +497,9 @@ class NoveltyDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure
-    axes_ : array of matplotlib Axes of shape (2,)
+    ax_ : matplotlib Axes
     contours_ : QuadContourSet
     normal_, novel_ : PathCollection
-    offset_line_ : Line2D
 
     Examples
     --------
@@ -561,7 +551,7 @@ class NoveltyDisplay(Display):
         scores = detector.score_samples(X)
         rows = dense(detector.encoder_.encode(X, np.float64))
         plane = Plane.of(rows, detector.encoder_)
-        row_numbers = sample(np.arange(len(rows)), max_rows, random_state)
+        row_numbers = drawn(np.arange(len(rows)), max_rows, random_state)
         points = plane.points(rows[row_numbers])
         low, high = points.min(axis=0), points.max(axis=0)
         beside = BESIDE * np.where(high > low, high - low, 1.0)
@@ -577,11 +567,8 @@ class NoveltyDisplay(Display):
             plane.names,
         )
 
-    def _blocks(self) -> list[Block]:
-        return [TWO_PANELS]
-
     def _draw(self, kwargs: Look) -> None:
-        ax, histogram_axes = self.axes_
+        ax = self.ax_
         lowest = float(np.quantile(self.scores, LOWEST))
         surface = np.clip(self.surface, min(lowest, self.offset) - 1.0, None)
         self.contours_ = ax.contourf(
@@ -597,14 +584,9 @@ class NoveltyDisplay(Display):
         self.novel_ = ax.scatter(*self.points[novel].T, **look)
         canvas.add_legend(ax)
         title = f"{novel.sum():,} of {len(novel):,} rows are novel"
+        title += f", with scores below {self.offset:.2f}"
         x, y = map(canvas.shortened, self.names)
         ax.set(xlabel=x, ylabel=y, title=title)
-        # The histogram of the scores
-        scores = np.clip(self.scores, min(lowest, self.offset - 0.5), None)
-        histogram_axes.hist(scores, bins=40, color=GREY)
-        self.offset_line_ = histogram_axes.axvline(self.offset, color=VERMILION)
-        histogram_axes.set(xlabel="Score: mean log share", ylabel="Rows")
-        histogram_axes.set_title(f"Offset {self.offset:.2f}")
 
 
 class ScreeDisplay(Display):

@@ -337,8 +337,7 @@ class Metric(Cached):
         sharey: bool = True,
         **kwargs: Any,
     ) -> MetricDisplay:
-        """Draw the relevance of the columns, the warps and the linear map; needs
-        matplotlib.
+        """Draw the relevance of the columns and the warps; needs matplotlib.
 
         Parameters
         ----------

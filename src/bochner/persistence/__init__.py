@@ -22,7 +22,7 @@ from bochner.persistence.container import (
     pack,
     read_header,
 )
-from bochner.persistence.tree import Decoder, Registry, TreeSummary, encode
+from bochner.persistence.tree import Decoder, Registry, encode
 from bochner.whole_files import replacing
 
 __all__ = ["ModelFileError", "describe", "load", "save"]
@@ -156,9 +156,8 @@ def describe(path: Path) -> dict[str, Any]:
     -------
     dict
         ``format_version``, ``library_version``, ``class``, ``n_tensors``,
-        ``tensor_bytes``, ``file_bytes``, ``metadata``, and ``tree``: nested dicts,
-        lists and scalars fit for JSON, an object as its class and its attributes, a
-        numeric array as ``"array float32 (500, 54)"``.
+        ``tensor_bytes``, ``file_bytes``, ``metadata``, and ``tree``: the nodes of the
+        model as the file has them, dicts, lists and scalars of JSON.
 
     Raises
     ------
@@ -174,21 +173,20 @@ def describe(path: Path) -> dict[str, Any]:
     ...     path = pathlib.Path(folder) / "kernel.safetensors"
     ...     save(Gaussian(lengthscale=2.0), path, metadata={"made for": "an example"})
     ...     header = describe(path)
-    >>> header["tree"], header["metadata"]
-    ({'class': 'Gaussian', 'lengthscale': 2.0}, {'made for': 'an example'})
+    >>> header["tree"]["state"], header["metadata"]
+    ({'lengthscale': 2.0}, {'made for': 'an example'})
     """
     with errors_of(path), open(os.fspath(path), "rb") as file:
         header = read_header(file)
-        tree = TreeSummary(dict.fromkeys(header.tensors), CLASSES).root(header.tree)
     return {
         "format_version": header.format_version,
         "library_version": header.library_version,
-        "class": tree["class"],
+        "class": header.tree.get("class"),
         "n_tensors": len(header.tensors),
         "tensor_bytes": header.size - len(header.raw),
         "file_bytes": header.size,
         "metadata": header.metadata,
-        "tree": tree,
+        "tree": header.tree,
     }
 
 

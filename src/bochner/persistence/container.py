@@ -20,6 +20,7 @@ Path = str | os.PathLike[str]
 FOREIGN = "give a file that bochner.save wrote"
 DAMAGED = "copy the file again or save the model again"
 FORMAT, VERSION, OLDEST = "bochner-model", 3, 3
+KEYS = {"format", "format_version", "library_version", "checksum", "tree"}
 MAX_HEADER, MAX_VALUES = 2**26, 2**22
 BLANK = "0" * 64
 CODES = {
@@ -115,7 +116,7 @@ class Header(NamedTuple):
     library_version: str
     checksum: str
     metadata: dict[str, str]
-    tree: Any
+    tree: dict[str, Any]
     tensors: list[str]
 
 
@@ -134,27 +135,24 @@ def read_header(file: BinaryIO) -> Header:
     metadata = entries.pop("__metadata__", None) if isinstance(entries, dict) else None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise Unreadable("it is not a bochner model", FOREIGN)
-    written = _read_version(metadata)
-    library, checksum, tree = (
-        metadata.get(key) for key in ("library_version", "checksum", "tree")
-    )
+    if not all(isinstance(text, str) for text in metadata.values()):
+        raise Unreadable("its metadata are malformed")
+    written = _read_version(metadata.get("format_version", ""))
     user_metadata = _read_metadata(metadata.pop("metadata", "{}"))
-    if (
-        len(metadata) != 5
-        or not isinstance(library, str)
-        or not isinstance(tree, str)
-        or not library.isprintable()
-    ):
+    if metadata.keys() != KEYS or not metadata["library_version"].isprintable():
         raise Unreadable("its metadata are incomplete")
-    if not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-f]{64}", checksum):
+    checksum = metadata["checksum"]
+    if not re.fullmatch(r"[0-9a-f]{64}", checksum):
         raise Unreadable("its checksum is malformed")
     _check_size(entries, size - 8 - length)
-    nodes = _parse(tree.encode(errors="replace"))
+    nodes = _parse(metadata["tree"].encode(errors="replace"))
+    if not isinstance(nodes, dict) or nodes.get("$") != "object":
+        raise Unreadable("its tree does not begin with an object")
     return Header(
         head + text,
         size,
         written,
-        library,
+        metadata["library_version"],
         checksum,
         user_metadata,
         nodes,
@@ -162,10 +160,8 @@ def read_header(file: BinaryIO) -> Header:
     )
 
 
-def _read_metadata(text: Any) -> dict[str, str]:
-    user_metadata = (
-        _parse(text.encode(errors="replace")) if isinstance(text, str) else None
-    )
+def _read_metadata(text: str) -> dict[str, str]:
+    user_metadata = _parse(text.encode(errors="replace"))
     if not isinstance(user_metadata, dict) or not all(
         isinstance(value, str) for value in user_metadata.values()
     ):
@@ -188,9 +184,8 @@ def _check_size(entries: dict[str, Any], room: int) -> None:
         )
 
 
-def _read_version(metadata: dict[str, Any]) -> int:
-    written = metadata.get("format_version")
-    if not isinstance(written, str) or not re.fullmatch(r"[0-9]{1,9}", written):
+def _read_version(written: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", written):
         raise Unreadable("its format version is malformed")
     if int(written) > VERSION:
         raise Unreadable(

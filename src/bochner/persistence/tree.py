@@ -242,9 +242,7 @@ class Decoder:
         self.unused = set(tensors)
         self.registry = registry
 
-    def root(self, node: Any) -> Any:
-        if not isinstance(node, dict) or node.get("$") != "object":
-            raise Unreadable("its tree does not begin with an object")
+    def root(self, node: dict[str, Any]) -> Any:
         value = self.value(node)
         if self.unused:
             raise Unreadable(f"its tensor {min(self.unused)!r:.60} belongs to nothing")
@@ -309,36 +307,33 @@ class Decoder:
             isinstance(value, allowed) for value in values
         ):
             _malformed("array of text or objects")
-        return self.filled(values, dtype, _shape(shape, dtype))
-
-    def filled(self, items: list, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
-        if math.prod(shape) != len(items):
+        of_array = _shape(shape, dtype)
+        if math.prod(of_array) != len(values):
             _malformed("array")
-        array = np.empty(len(items), dtype)
-        array[:] = items
-        return array.reshape(shape)
+        array = np.empty(len(values), dtype)
+        array[:] = values
+        return array.reshape(of_array)
 
     def read_array(self, node: Any, depth: int) -> Any:
-        name, shape, tensor = _fields(node, dtype=str, shape=list, tensor=str)
-        if tensor not in self.tensors:
+        dtype_name, shape, name = _fields(node, dtype=str, shape=list, tensor=str)
+        if name not in self.tensors:
             _malformed("array")
-        dtype = _dtype(name, NUMERIC)
-        self.unused.discard(tensor)
-        return self.restored(self.tensors[tensor], dtype, _shape(shape, dtype))
+        self.unused.discard(name)
+        tensor = self.tensors[name]
+        dtype = _dtype(dtype_name, NUMERIC)
+        of_array = _shape(shape, dtype)
+        if (tensor.dtype, tensor.shape) != file_layout(dtype, of_array):
+            _malformed("array")
+        if dtype.kind == "b" and tensor.size and tensor.view(np.uint8).max() > 1:
+            _malformed("array of booleans")
+        little = tensor.reshape(-1).view(dtype.newbyteorder("<")).reshape(of_array)
+        return little.astype(dtype, copy=False)
 
     def read_transposed(self, node: Any, depth: int) -> Any:
         (inner,) = _fields(node, array=dict)
         if inner.get("$") == "array":
             return self.read_array(inner, depth).T
         return _malformed("array")
-
-    def restored(self, tensor: NDArray, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
-        if (tensor.dtype, tensor.shape) != file_layout(dtype, shape):
-            _malformed("array")
-        if dtype.kind == "b" and tensor.size and tensor.view(np.uint8).max() > 1:
-            _malformed("array of booleans")
-        little = tensor.reshape(-1).view(dtype.newbyteorder("<")).reshape(shape)
-        return little.astype(dtype, copy=False)
 
     def read_object(self, node: Any, depth: int) -> Any:
         tag, state = _fields(node, **{"class": str, "state": dict})
@@ -347,24 +342,20 @@ class Decoder:
                 f"it holds the class {tag!r:.60}, which this release does not load",
                 "upgrade bochner",
             )
-        return self.built(
-            tag, {name: self.value(item, depth + 1) for name, item in state.items()}
-        )
-
-    def built(self, tag: str, state: dict[str, Any]) -> Any:
+        attributes = {name: self.value(item, depth + 1) for name, item in state.items()}
         module, qualname = self.registry[tag]
         cls: Any = import_module(module)
         for part in qualname.split("."):
             cls = getattr(cls, part)
-        unsaved = getattr(cls, "_unsaved", ())
-        state = {name: value for name, value in state.items() if name not in unsaved}
-        for name in state:
+        for name in getattr(cls, "_unsaved", ()):
+            attributes.pop(name, None)
+        for name in attributes:
             if problem := name_problem(cls, name):
                 raise Unreadable(
                     f"it holds the attribute {name!r:.60} of {tag}, and {problem}"
                 )
         instance = cls.__new__(cls)
-        instance.__dict__.update(declaration(cls).completed(tag, state))
+        instance.__dict__.update(declaration(cls).completed(tag, attributes))
         return instance
 
 
@@ -448,36 +439,6 @@ def kinds_of(hint: ast.expr, namespace: Mapping[str, Any]) -> tuple[type, ...]:
                 return (np.ndarray,)
             return (kind,) if isinstance(kind, type) and kind is not Any else ()
     return ()
-
-
-class TreeSummary(Decoder):
-    """Renders a tree for reading: no tensor is read and no object built."""
-
-    def read_float(self, node: Any, depth: int) -> Any:
-        return str(super().read_float(node, depth))
-
-    def read_scalar(self, node: Any, depth: int) -> Any:
-        return self.value(node.get("value"), depth + 1)
-
-    def read_cell(self, node: Any, depth: int) -> Any:
-        return self.value(node.get("array"), depth + 1)
-
-    def read_tuple(self, node: Any, depth: int) -> Any:
-        return list(super().read_tuple(node, depth))
-
-    def filled(self, items: list, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
-        return items if len(items) <= 20 else self.restored(None, dtype, shape)
-
-    def read_transposed(self, node: Any, depth: int) -> Any:
-        (inner,) = _fields(node, array=dict)
-        _, shape, _ = _fields(inner, dtype=str, shape=list, tensor=str)
-        return self.read_array(inner | {"shape": shape[::-1]}, depth)
-
-    def restored(self, tensor: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
-        return f"array {dtype} {shape}"
-
-    def built(self, tag: str, state: dict[str, Any]) -> Any:
-        return {"class": tag, **state}
 
 
 def _malformed(what: str) -> Any:

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable
 from io import StringIO
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 from matplotlib import style
@@ -21,6 +20,7 @@ from bochner.display.base import Display
 from bochner.markup import Markup, printed, tag
 
 WIDTH, HEIGHT = 4.6, 3.2  # inches: half of a wide screen, or all of a phone's
+POINTS = 72  # of an inch
 # A few shades of one blue, through which the page is seen
 SHADES = LinearSegmentedColormap.from_list(
     "shades", [(canvas.BLUE, 0.03), (canvas.BLUE, 0.65)], N=16
@@ -70,7 +70,7 @@ def chart(
     with style.context(["default", LOOK]), warnings.catch_warnings():
         # The browser has glyphs that the font of matplotlib lacks
         warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
-        figure = Figure((WIDTH, height), dpi=72, layout="constrained")
+        figure = Figure((WIDTH, height), dpi=POINTS, layout="constrained")
         ax = figure.add_subplot()
         draw(ax)
         if ax.axison:
@@ -80,7 +80,7 @@ def chart(
             panel.set_title("")
             _draw_cells(panel)
         figure.savefig(written, format="svg", metadata=NO_METADATA)
-    drawn = _inline(written.getvalue(), key, printed(title))
+    drawn = _inline(written.getvalue(), key, printed(title), height)
     return tag("figure", tag("figcaption", title), drawn)
 
 
@@ -102,34 +102,25 @@ def _draw_cells(ax: Axes) -> None:
         image.remove()
 
 
-def _inline(svg: str, key: str, title: str) -> Markup:
+def _inline(svg: str, key: str, title: str, height: float) -> Markup:
     """The SVG of matplotlib as an element of a page, without what only a file needs."""
-    root = ElementTree.fromstring(svg)
-    root.remove(root[0])  # rules of style that would be those of the whole page
-    look = {"viewBox": root.attrib["viewBox"], "role": "img", "aria_label": title}
-    return tag("svg", *(_element(node, key) for node in root), **look)
+    # What comes first are rules of style, which would be those of the whole page
+    _, _, inside = svg.partition("</defs>")
+    inside = re.sub(r"\s*\n\s*", " ", inside.removesuffix("</svg>\n"))
+    # In elements, not in texts, which hold no ">" of their own
+    inside = re.sub("<[^>]+>", lambda element: _of_page(element[0], key), inside)
+    box = f"0 0 {POINTS * WIDTH:g} {POINTS * height:g}"
+    return tag("svg", Markup(inside), viewBox=box, role="img", aria_label=title)
 
 
-def _element(node: ElementTree.Element, key: str) -> Markup:
-    """An element of XML as one of HTML, in the colours and the font of the page, and
-    with names that no other chart has.
+def _of_page(element: str, key: str) -> str:
+    """An element in the colours and the font of the page, and with names that no other
+    chart has.
     """
-    attributes = {}
-    for name, value in node.attrib.items():
-        look = value
-        for colour, variable in VARIABLES.items():
-            look = look.replace(colour.lower(), f"var(--{variable})")
-        look = re.sub("font-family: [^;]*(; )?", "", look)
-        look = re.sub(r"(\.\d\d)\d+", r"\1", look)  # the eye needs no more digits
-        attributes[_local(name)] = re.sub(r"^#|url\(#", rf"\g<0>{key}-", look)
-    kind = _local(node.tag)
-    name = attributes.pop("id", "")
-    if name and kind != "g":
-        attributes["id"] = f"{key}-{name}"
-    inside = (node.text or "").strip() or None
-    return tag(kind, inside, *(_element(one, key) for one in node), **attributes)
-
-
-def _local(name: str) -> str:
-    """Name of an element or attribute without its namespace."""
-    return name.rpartition("}")[2]
+    for colour, variable in VARIABLES.items():
+        element = element.replace(colour.lower(), f"var(--{variable})")
+    element = re.sub(r'font-family: [^;"]*(; )?', "", element)
+    element = re.sub(r"(\.\d\d)\d+", r"\1", element)  # the eye needs no more digits
+    element = re.sub('<g id="[^"]*"', "<g", element)
+    element = element.replace("xlink:href", "href")
+    return re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{key}-", element)

@@ -21,7 +21,7 @@ from sklearn.metrics import (
 
 from bochner.display import ReliabilityDisplay
 from bochner.display.canvas import shortened_all
-from bochner.markup import Markup, cut, cut_all, number, percent, table
+from bochner.markup import Markup, cut, cut_all, percent, table
 from bochner.report.charts import SHADES, chart, display_chart
 from bochner.report.findings import Findings
 
@@ -40,8 +40,7 @@ def classes(findings: Findings) -> dict[str, Any]:
     support = np.bincount(labels, minlength=K)
     first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES]).tolist()
     shown = [names[k] for k in first]
-    # Counts of true and predicted classes as cells, and as a table
-    title = "Confusion matrix"
+    # Counts of true and predicted classes as cells
     counts = confusion_matrix(labels, predicted, labels=first)
     cells = ConfusionMatrixDisplay(counts, display_labels=shortened_all(shown))
     look: dict[str, Any] = {"cmap": SHADES, "colorbar": False, "values_format": "d"}
@@ -49,13 +48,8 @@ def classes(findings: Findings) -> dict[str, Any]:
     look["text_kw"] = {"color": "black"}
     height = BESIDE + CELL * max(len(first), 5)
     confusions = chart(
-        "confusions", title, lambda ax: cells.plot(ax=ax, **look), height
+        "confusions", "Confusion matrix", lambda ax: cells.plot(ax=ax, **look), height
     )
-    head = ("true class", *(f"predicted {name}" for name in shown))
-    count_rows = [
-        (name, *(f"{count:,}" for count in row))
-        for name, row in zip(shown, counts.tolist(), strict=True)
-    ]
     # Scores by class
     scores = precision_recall_fscore_support(
         labels, predicted, labels=first, zero_division=np.nan
@@ -78,7 +72,7 @@ def classes(findings: Findings) -> dict[str, Any]:
     some = f"The {len(first)} most frequent of {K:,} classes."
     return {
         "some": some if len(first) < K else "",
-        "confusions": (confusions, table(title, head, count_rows)),
+        "confusions": confusions,
         "table": table("By class", ("class", "rows", *head_of_scores), score_rows),
         "curves": _curves(labels, proba, drawn, names) if drawn else [],
         "thresholds": thresholds,
@@ -138,17 +132,12 @@ def calibration(findings: Findings) -> dict[str, Any]:
     display = ReliabilityDisplay.from_predictions(
         truth, np.clip(proba, 0, 1), classes=class_labels
     )
-    curve = display.curve
     event = "the predicted class is right"
     if len(class_labels) == 2:
         event = f"the class is {cut(class_labels[1], NAME)}"
     title = "Reliability of the probabilities"
-    columns = curve.probability, curve.frequency, *curve.interval.T
-    rows = [tuple(map(number, row)) for row in np.column_stack(columns).tolist()]
-    head = ("predicted probability", "observed frequency", "from", "to")
     return {
         "event": event,
-        "error": curve.error,
+        "error": display.curve.error,
         "chart": display_chart("reliability", display, title),
-        "numbers": table(title, head, rows, ()),
     }

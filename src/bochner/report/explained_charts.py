@@ -51,8 +51,7 @@ def metric(findings: Findings) -> dict[str, Any] | None:
     """Shares of the columns in the learned distance, and that along columns."""
     if findings.model.metric_ is None:
         return None
-    whole = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
-    display = MetricDisplay(whole.relevance, whole.feature_names, whole.warps)
+    display = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
     title = "Relevance of the columns"
     title += ", and distance along them" if display.warps else ""
     return {
@@ -103,9 +102,7 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
         if one.unit == "log-odds":
             outcome += f" Log-odds of {cut(one.output_names[0], CELL)} above."
         title = f"Row {findings.rows.numbers[i]:,}, {what}"
-        titled = WaterfallDisplay(
-            drawn.names, drawn.values, drawn.base, one.unit, title
-        )
+        titled = replace(drawn, title=title)
         yield display_chart(f"steps{place}", titled), outcome
 
 

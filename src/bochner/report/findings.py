@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.hashes import uniform
+from bochner.data.hashes import row_hashes, uniform
 from bochner.estimators.explained_scores import training_rows_among
 from bochner.report.explained import Explained, explained, n_waves_and_grids
 from bochner.report.given_columns import Column, capped_share, columns
@@ -43,7 +43,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
     m = min(len(drawn) // 4, HELD_OUT)
     # The content of a row decides on which side it is, as copies of learned rows would
     # tell nothing.
-    place = uniform(drawn.hashes(model), 2)
+    place = uniform(row_hashes(drawn.encoded(model)), 2)
     evaluates = place < np.partition(place, m)[m]
     held_out, learned = (
         drawn.take(np.flatnonzero(row_mask)) for row_mask in (evaluates, ~evaluates)
@@ -101,7 +101,7 @@ class Origin:
         Numbers of the rows in their table, where it is known.
     lines : tuple of str
         What makes the page again; empty for Python's lines.
-    rows_held_out : str
+    rows_held_out : str or None
         What the rows are that the fit held out, where chance did not draw them.
     """
 
@@ -114,7 +114,7 @@ class Origin:
     numbers: NDArray | None = None
     share: float = 1.0
     lines: tuple[str, ...] = ()
-    rows_held_out: str = ""
+    rows_held_out: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from bochner.data.encodings import TextColumn
-from bochner.data.outliers import stand_in_for_missing
-from bochner.data.table import TableEncoder
+from bochner.data.outliers import drawn, stand_in_for_missing
 from bochner.data.table_input import as_dense
 from bochner.data.table_statistic import TableStatistic, part_offsets
 from bochner.data.written_values import is_missing_word
@@ -115,8 +113,7 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     if d > MOST_COLUMNS or encoder.n_features_out_ > MOST_ENCODED:
         return []
     # Some of many rows, and their targets
-    order = np.random.default_rng(10).permutation(len(rows))
-    positions = np.sort(order[: n_looked_at(rows)])
+    positions = drawn(np.arange(len(rows)), n_looked_at(rows), 10)
     some_rows = rows.take(positions)
     is_class = is_classifier(model)
     y = predictions.labels[positions] if is_class else as_numbers(some_rows.y)
@@ -127,6 +124,7 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     read_values = [encoder.values_of(dense, j) for j in range(d)]
     encoded = as_dense(encoder.encode(checked, np.dtype(np.float32)))
     sources = encoder.sources()
+    unseen = encoder.count_unseen(checked)
     # What each column shows
     twins = _twins(values)
     described = []
@@ -147,7 +145,7 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
                 leaks=alone is not None and alone > least_leak,
                 stand_in=_stand_in(present_values, len(positions)),
                 twin=rows.names[twins[j]] if j in twins else "",
-                unseen=_unseen(encoder, j, *read) if is_text else 0.0,
+                unseen=unseen[encoder.statistic_.name(j)] / len(positions),
             )
         )
     return described
@@ -240,14 +238,6 @@ def _pattern(column: Sequence[Any]) -> bytes:
         return b""
     ranks = np.unique(np.array(column, np.float64), return_inverse=True)[1]
     return min(ranks.tobytes(), (ranks.max() - ranks).tobytes())
-
-
-def _unseen(encoder: TableEncoder, j: int, codes: NDArray, labels: list[str]) -> float:
-    """Share of the rows whose level of a column of text the fit did not see."""
-    for column in encoder.columns_:
-        if isinstance(column, TextColumn) and column.index == j:
-            return float(column.unseen_rows(codes, labels).sum() / len(codes))
-    return 0.0
 
 
 def _drift(values: NDArray, trained: TableStatistic, j: int) -> float:

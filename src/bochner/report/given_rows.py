@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.data.columns import column_names, is_missing, unmasked
-from bochner.data.hashes import row_hashes
+from bochner.data.outliers import drawn
 from bochner.data.table_input import checked_sparse, is_frame
-from bochner.display.row_access import sample
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries
 
@@ -103,9 +102,7 @@ class Rows:
 
     def sample(self, most: int, seed: int) -> Rows:
         """At most `most` rows, drawn at random, in their order."""
-        if len(self) <= most:
-            return self
-        return self.take(sample(np.arange(len(self)), most, seed))
+        return self.take(drawn(np.arange(len(self)), most, seed))
 
     def encoded(self, model: Any) -> Any:
         """The columns as the numbers that the model takes them for, an array or a
@@ -114,12 +111,6 @@ class Rows:
         return model.encoder_.encode(
             model._rows(self.native, reset=False), np.dtype(np.float64)
         )
-
-    def hashes(self, model: Any) -> NDArray[np.uint64]:
-        """Hashes of the rows, shape (n,), equal for rows that are equal to the
-        model.
-        """
-        return row_hashes(self.encoded(model))
 
     def column(self, j: int) -> list[Any]:
         """Values of a column; None where one is missing."""

@@ -12,7 +12,7 @@ from matplotlib.ticker import AutoLocator
 from sklearn.metrics import PredictionErrorDisplay
 
 from bochner.display import SizeDisplay
-from bochner.display.canvas import BLUE, GREY, draw_band, shortened
+from bochner.display.canvas import BLUE, shortened
 from bochner.display.importance_displays import bar_block, draw_bars
 from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
@@ -23,7 +23,6 @@ from bochner.scores.measures import Z
 from bochner.selection.report import RowsCurve
 
 MOST_BARS, CELL, BINS, DOTS = 12, 40, 12, 400
-SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # of the quantiles of residuals
 
 
 def target(findings: Findings) -> Markup:
@@ -104,7 +103,7 @@ def features(findings: Findings) -> dict[str, Any] | None:
 
 
 def residuals(findings: Findings) -> dict[str, Markup]:
-    """Targets and errors against predictions, and quantiles of the errors."""
+    """Targets and errors against predictions, and sizes of the errors."""
     predicted = findings.predictions.predicted
     truth = findings.rows.y.astype(np.float64)
     errors = truth - predicted
@@ -123,27 +122,15 @@ def residuals(findings: Findings) -> dict[str, Markup]:
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(AutoLocator())
 
-    def draw_residuals(ax: Any) -> None:
-        draw("residual_vs_predicted", "Residual", ax)
-        order = np.argsort(predicted, kind="stable")
-        parts = np.array_split(order, min(BINS, max(len(order) // 10, 1)))
-        ends = [np.quantile(errors[part], (0.1, 0.9)) for part in parts]
-        centres = np.array([predicted[part].mean() for part in parts])
-        draw_band(ax, centres, np.transpose(ends), GREY)
-
-    quantiles = [
-        (f"{100 * share:g} %", number(np.quantile(errors, share))) for share in SHARES
-    ]
+    draw_truth = partial(draw, "actual_vs_predicted", "Target")
+    draw_residuals = partial(draw, "residual_vs_predicted", "Residual")
     sizes = [
         ("mean absolute error (MAE)", number(np.abs(errors).mean())),
         ("root of the mean squared error (RMSE)", number(np.sqrt(np.mean(errors**2)))),
         ("median absolute error", number(np.median(np.abs(errors)))),
     ]
-    draw_truth = partial(draw, "actual_vs_predicted", "Target")
-    head = ("quantile", "residual")
     return {
         "truth": chart("truth", "Targets against predictions", draw_truth),
         "chart": chart("residuals", "Residuals against predictions", draw_residuals),
-        "quantiles": table("Quantiles of the residuals", head, quantiles),
         "sizes": table("Errors, in the unit of the target", ("error", "value"), sizes),
     }
