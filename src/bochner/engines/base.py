@@ -4,10 +4,13 @@ of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+from bochner.engines.local import fold, sum_in_place, threads_in_memory
 
 T = TypeVar("T")
 
@@ -24,10 +27,10 @@ class Engine(Protocol):
     Work and its arguments are plain objects that can be pickled, where they have to
     travel. Work may say with an attribute `n_bytes` what memory a call takes, and with
     ``whole_worker = True`` that it uses all threads of its worker; any other has one.
-    An engine may have a method ``watch(handle, done)``, which lets it call ``done()``
-    in the thread that waits for a result, once that of the handle is there; an
-    attribute `n_processes`, the workers that keep results each for itself; and
-    `worker_memory`, the bytes that work may take on each worker, or None.
+    An engine that keeps results may have a method ``watch(handle, done)``, which lets
+    it call ``done()`` in the thread that waits for a result, once that of the handle is
+    there; an attribute `n_processes`, the workers that keep results each for itself;
+    and `worker_memory`, the bytes that work may take on each worker, or None.
 
     Attributes
     ----------
@@ -35,7 +38,8 @@ class Engine(Protocol):
         Whether work runs in other processes: what it is given travels, and is never
         changed by work done elsewhere.
     keeps_results : bool
-        Whether results stay where they were made until they are asked for.
+        Whether results stay where they were made until they are asked for; other work
+        may take them there, by their handles.
     n_workers : int
         Works that can run at a time, about.
     """
@@ -48,15 +52,15 @@ class Engine(Protocol):
         """Works that can run at a time, about."""
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Give work away; a handle of its result. Arguments may be handles, which
-        the work gets the results of.
-        """
+        """Give work away; a handle of its result."""
 
     def share(self, value: Any) -> Any:
-        """A handle of a value that many calls take."""
+        """A handle of a value that many calls take as an argument."""
 
-    def result(self, handle: Any) -> Any:
-        """Wait for a result; raises what the work has raised."""
+    def results(self, handles: Sequence[Any]) -> Generator[Any]:
+        """Wait for the results of works that may be done at the same time, and yield
+        them in order; raises what the work has raised.
+        """
 
 
 def reduce(
@@ -77,20 +81,31 @@ def reduce(
     ----------
     engine : Engine
     advance : callable, optional
-        Called with the index of each part that is done, by engines that can watch work.
+        Called with the index of each part that other processes have done.
     """
+    if not engine.is_remote:
+        threads = threads_in_memory(getattr(work, "n_bytes", 0))
+        return fold(lambda part: work(part, shared), parts, threads)
     common = engine.share(shared)
-    add = partial(engine.submit, _sum_of if engine.is_remote else sum_in_place)
+    handles = (engine.submit(work, part, common) for part in parts)
     sums: list[RangeSum] = []
-    for k, part in enumerate(parts):
-        handle = engine.submit(work, part, common)
+    if not engine.keeps_results:
+        with closing(engine.results(list(handles))) as values:
+            for k, value in enumerate(values):
+                sums = with_sum(sums, RangeSum(k, 1, value), _sum_of)
+                if advance is not None:
+                    advance(k)
+        return whole(sums, _sum_of)
+    # Results are added where they are
+    add = partial(engine.submit, _sum_of)
+    for k, handle in enumerate(handles):
         if advance is not None and hasattr(engine, "watch"):
             engine.watch(handle, partial(advance, k))
         sums = with_sum(sums, RangeSum(k, 1, handle), add)
     total = whole(sums, add)
     # Handles would keep parts of the sum, while all of it is waited for
-    del common, sums, handle
-    return engine.result(total)
+    del common, handles, handle, sums
+    return next(engine.results([total]))
 
 
 class RangeSum(NamedTuple):
@@ -99,12 +114,6 @@ class RangeSum(NamedTuple):
     first: int
     size: int
     total: Any
-
-
-def sum_in_place(left: Any, right: Any) -> Any:
-    """The sum, which takes the place of the first."""
-    left += right
-    return left
 
 
 def with_sum(
@@ -134,19 +143,6 @@ def whole(
     for one in reversed(sums[:-1]):
         total = add(one.total, total)
     return total
-
-
-def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:
-    """Yield the results of several handles, whose work is done at the same time."""
-    if engine.keeps_results:
-        yield from map(engine.result, handles)
-    else:
-        yield from engine.result(engine.submit(together, *handles))
-
-
-def together(*values: Any) -> tuple[Any, ...]:
-    """The values, as one."""
-    return values
 
 
 def _sum_of(left: Any, right: Any) -> Any:

@@ -191,6 +191,19 @@ def needed_of_files(
     return needed
 
 
+def narrowed(
+    schema: pa.Schema, selection: Selection, asked: pa.Schema | None
+) -> tuple[list[str], Selection, pa.Schema | None]:
+    """The columns that must be read of a table, and the selection and the given types
+    of these; SourceError where columns are asked for that are not there.
+    """
+    require(schema.names, pa.schema(asked or ()).names, "schema: ")
+    names = selection.needed(schema).names
+    if asked is not None:
+        asked = pa.schema([column for column in asked if column.name in names])
+    return names, selection.among(names), asked
+
+
 def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
     """Whether a condition cannot do without a column."""
     if name not in str(where):
