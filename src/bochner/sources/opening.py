@@ -16,9 +16,8 @@ import scipy.sparse as sp
 
 from bochner.data.table_input import is_frame
 from bochner.sources.arrow_files import (
-    FilePart,
-    IpcPart,
     ParquetPart,
+    open_arrow,
     open_dataset,
     open_lazy,
 )
@@ -49,9 +48,10 @@ def open_source(
 ) -> TableSource:
     """Open a table that may be larger than memory.
 
-    Its rows are read part by part, again in every pass. Text, and batches that a
-    callable or an iterator yields, are written to a temporary file of about the size of
-    the rows in memory or less, which is deleted with the source. Files are recognised
+    Its rows are read part by part, again in every pass. Those of Parquet files, arrays,
+    data frames and Dask are read where they are. All others are written to a temporary
+    file of about the size of the rows in memory or less, which is deleted with the
+    source. Files are recognised
     by their content, and text by its name: it is CSV without one of the endings below.
     A folder
     stands for all files in it and in its subfolders, sorted by name, except those whose
@@ -72,8 +72,7 @@ def open_source(
           pandas, polars or Arrow.
         - Dask arrays and data frames, and lists of delayed ones, whose partitions are
           computed again in each pass.
-        - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed
-          into a temporary file.
+        - A `pyarrow.dataset.Dataset`; a polars `LazyFrame`.
         - An iterator of batches, or a callable without arguments that returns one, and
           is called once; batches are tables, data frames, arrays, or tuples ``(X, y)``
           or ``(X, y, sample_weight)`` of these.
@@ -205,10 +204,11 @@ def _open_files(
         return open_libsvm(paths, schema, what)
     if isinstance(schema, int):
         raise SourceError(f"{paths[0]}: {NO_NUMBER}")
-    if kind not in ("parquet", "arrow"):
+    if kind == "arrow":
+        return open_arrow(paths, selection, schema, what)
+    if kind != "parquet":
         return open_csv(paths, selection, schema, what)
-    files: type[FilePart] = ParquetPart if kind == "parquet" else IpcPart
-    parts, selected_schema = files.of_files(paths, selection, schema)
+    parts, selected_schema = ParquetPart.of_files(paths, selection, schema)
     return TableSource(parts, selected_schema, what)
 
 
