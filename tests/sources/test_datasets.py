@@ -113,7 +113,7 @@ def test_datasets_that_cannot_be_read(tmp_path):
     parquet.write_table(TABLE, tmp_path / "a.parquet")
     data = ds.dataset(tmp_path)
     (tmp_path / "a.parquet").write_bytes(b"PAR1" * 50)
-    with pytest.raises(SourceError, match="the Dataset cannot be read"):
+    with pytest.raises(SourceError, match=r"the Dataset, batch 1: .*copy or write"):
         open_dataset(data)
 
 

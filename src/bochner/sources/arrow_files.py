@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.batches import import_batches
+from bochner.sources.batches import import_batches, numbered
 from bochner.sources.column_values import index_columns, warn_of_index
 from bochner.sources.imported import TemporaryFolder
 from bochner.sources.paths import FileState, arrow_file, reason
@@ -33,8 +33,8 @@ from bochner.sources.schema import (
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
 BUFFER_BYTES = 256 << 10  # of a column
-# Of a value at least, and of a batch that has text at most
-TEXT_BYTES, TEXT_ROWS = 32, 1 << 16
+BATCH_ROWS = 1 << 16  # of a batch, at most
+VALUE_BYTES = 8
 MAGIC = b"ARROW1"  # of Arrow files, which streams lack
 ROW_GROUP = 1 << 16  # rows of a row group that is written
 DAMAGED = "copy or write the file again"
@@ -195,11 +195,9 @@ class ParquetPart:
         try:
             with _opened(self.file.path, _footer(self.file)) as file:
                 rows = max(n_bytes // _row_bytes(file, names, self.first), 1)
-                if not all(width_of(column.type) for column in self.schema):
-                    rows = min(rows, TEXT_ROWS)
-                for batch in file.iter_batches(
-                    min(rows, self.rows), groups, names, use_threads=False
-                ):
+                # Equal texts may be written once, and take more memory than that
+                rows = min(rows, self.rows, BATCH_ROWS)
+                for batch in file.iter_batches(rows, groups, names, use_threads=False):
                     batch.validate(full=True)
                     yield batch
         except pa.ArrowMemoryError:
@@ -209,14 +207,6 @@ class ParquetPart:
             raise SourceError(
                 f"{self.name}: damaged ({reason(error)}); {DAMAGED}"
             ) from error
-
-
-def width_of(kind: pa.DataType) -> int:
-    """Bits of a value; 0 of text, categories and whatever else has no fixed width."""
-    try:
-        return 0 if pa.types.is_dictionary(kind) else kind.bit_width
-    except ValueError:
-        return 0
 
 
 @contextmanager
@@ -237,17 +227,13 @@ def _footer(state: FileState) -> Any:
 
 
 def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
-    """Bytes of a row in memory, about; of text those that the file leaves for it, in
-    which equal values may be one.
+    """Bytes of a row of some columns in memory, about: of a value at least those of a
+    number, and those that the file leaves for it.
     """
-    widths = {column.name: width_of(column.type) for column in file.schema_arrow}
-    fixed = sum(widths[name] for name in names) // 8
-    text = sum(not widths[name] for name in names)
-    if not text:
-        return fixed + 1
-    facts = file.metadata.row_group(group)
-    rest = facts.total_byte_size // max(facts.num_rows, 1) - sum(widths.values()) // 8
-    return fixed + max(rest, TEXT_BYTES * text)
+    whole = file.metadata
+    facts = whole.row_group(group)
+    written = facts.total_byte_size // max(facts.num_rows, 1)
+    return len(names) * (VALUE_BYTES + written // max(whole.num_columns, 1)) + 1
 
 
 def open_arrow(
@@ -386,31 +372,24 @@ def open_dataset(
     selection = _without_index(selection, dataset.schema)
     names, selection, schema = narrowed(bare(dataset.schema), selection, schema)
 
-    def batches() -> Iterator[tuple[str, Batch]]:
-        found = dataset.to_batches(
+    def batches() -> Iterator[pa.Table]:
+        for batch in dataset.to_batches(
             columns=names, use_threads=False, batch_readahead=0, fragment_readahead=0
-        )
-        for batch in found:
+        ):
             batch.validate(full=True)
-            table = pa.Table.from_batches([batch]).replace_schema_metadata()
+            table = pa.Table.from_batches([batch])
             # Nulls among the categories, as those of folders are, cannot be kept
             for k, column in enumerate(table.columns):
                 if pa.types.is_dictionary(column.type):
                     values = column.cast(column.type.value_type)
                     table = table.set_column(k, names[k], values.dictionary_encode())
-            if batch.num_rows:
-                yield "the Dataset", Batch(table)
+            yield table
 
-    empty = "the Dataset has no rows; give one with rows"
+    name = "the Dataset"
     what = "a Dataset in a temporary file"
-    try:
-        return import_batches(batches(), "the Dataset", what, selection, schema, empty)
-    except pa.ArrowMemoryError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(
-            f"the Dataset cannot be read ({reason(error)}); {DAMAGED}"
-        ) from error
+    empty = "the Dataset has no rows; give one with rows"
+    placed = numbered(batches(), name, f"; {DAMAGED}")
+    return import_batches(placed, name, what, selection, schema, empty)
 
 
 def open_lazy(

@@ -165,14 +165,18 @@ def errors_at(place: str, cure: str, kinds: Any = Exception) -> Iterator[None]:
         ) from error
 
 
-def numbered(batches: Any, name: str) -> Iterator[tuple[str, Batch]]:
-    """Yield batches that have rows, each with its place for messages."""
+def numbered(
+    batches: Any, name: str, cure: str = "; fix what yields it"
+) -> Iterator[tuple[str, Batch]]:
+    """Yield batches that have rows, each with its place for messages; the cure is that
+    of errors of what yields them.
+    """
     batches = iter(_iterable(batches, name))
     number = 0
     while True:
         number += 1
         place = f"{name}, batch {number}"
-        with errors_at(place, "; fix what yields it"):
+        with errors_at(place, cure):
             item = next(batches, END)
         if item is END:
             return
