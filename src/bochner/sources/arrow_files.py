@@ -181,7 +181,7 @@ class ParquetPart:
             self.file.check(self.name)
             count += batch.num_rows
             table = fitted(pa.Table.from_batches([batch]), self.schema, self.name)
-            yield from Batch(self.selection.apply(table)).split(n_bytes)
+            yield from self.selection.take(Batch(table)).split(n_bytes)
         if count != self.rows:
             raise SourceError(
                 f"{self.name}: {count} rows, but the file declares {self.rows}; "
