@@ -30,7 +30,6 @@ from bochner.sources.text_files import (
 BLOCK_BYTES = 1 << 20
 FIRST_BYTES = 4 * HEAD  # which tell how a table is written
 LONGEST_HEADER = 1 << 24  # bytes of the header of an ARFF file
-TAIL = 1 << 13  # bytes at the end of a file that tell what stands below its table
 NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
 NOT_UTF8 = "text that is not UTF-8; save the file with UTF-8 encoding"
 
@@ -85,15 +84,17 @@ class CsvText:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, from that of the names on."""
-        dialect = self.dialect
-        blocks = self._whole_rows()
-        return rows_of(blocks, self.separator, dialect.begin, dialect.lines_above)
+        return rows_of(self._whole_rows(), self.separator)
 
-    def _whole_rows(self) -> Iterator[bytes]:
+    def _whole_rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, in UTF-8, many at a time."""
-        with opened_bytes(self.path) as raw, self.dialect.recoded(raw) as stream:
-            stream.read(self.dialect.begin)
-            yield from whole_rows(stream, self.separator, BLOCK_BYTES)
+        dialect = self.dialect
+        line = dialect.lines_above + 1
+        with opened_bytes(self.path) as raw, dialect.recoded(raw) as stream:
+            stream.read(dialect.begin)
+            yield from whole_rows(
+                stream, self.separator, BLOCK_BYTES, line, dialect.begin
+            )
 
     def surveyed(self) -> CsvText:
         """The file without the rows that only a look at all bytes tells to be none of
@@ -103,38 +104,28 @@ class CsvText:
         mark = self._names_that_repeat(first)
         left_out = {first.start, *(row.start for row in self.dialect.without)}
         repeated = list[Row]()
-        size = self.dialect.begin
-        above = self.dialect.lines_above
-        tail = block = b""
+        ends = list[Row]()
         for block in self._whole_rows():
             # Bytes that are not UTF-8
-            if not block.isascii() and first.text.isascii():
-                dialect = self.dialect.with_encoding_of(block)
+            if not block.text.isascii() and first.text.isascii():
+                dialect = self.dialect.with_encoding_of(block.text)
                 if dialect.is_recoded and not self.dialect.is_recoded:
                     return replace(self, dialect=dialect).surveyed()
             # Rows that repeat the names, but for those that are left out already
-            if mark and mark in block:
-                rows = rows_of([block], self.separator, size, above)
+            if mark and mark in block.text:
+                rows = rows_of([block], self.separator)
                 repeated += [row for row in rows if row.content == mark]
-            size += len(block)
-            above += block.count(b"\n")
-            tail = (tail + block)[-TAIL:]
-        begin = size - len(block)
-        lines_above = above - block.count(b"\n")
-        for row in list(rows_of([block], self.separator, begin, lines_above))[-1:]:
-            require_closed(row, self.separator, self.path)
+            ends = [*ends[-1:], block]
+        last = list(rows_of(ends, self.separator))
+        if last:
+            require_closed(last[-1], self.separator, self.path)
         repeated = [row for row in repeated if row.start not in left_out]
         names_again = lines_in_words(
             [row.line for row in repeated],
             "repeats the column names, and is left out",
             "repeat the column names, and are left out",
         )
-        # Rows below the table, among the last whole lines
-        if len(tail) < size - self.dialect.begin:
-            _, _, tail = tail.partition(b"\n")
-        start = size - len(tail)
-        above -= tail.count(b"\n")
-        last = list(rows_of([tail], self.separator, start, above))
+        # Rows below the table
         n_below = self.dialect.rows_below(last)
         below = [
             row for row in last[len(last) - n_below :] if row.start not in left_out
@@ -167,20 +158,18 @@ class CsvText:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""
-        begin = self.dialect.begin
         left_out = sorted(self.dialect.without, key=lambda row: row.start, reverse=True)
         for block in self._whole_rows():
-            size = len(block)
+            text = block.text
             for row in left_out:
-                start = row.start - begin
-                if 0 <= start < size:
-                    block = block[:start] + block[start + len(row.text) :]
-            begin += size
+                start = row.start - block.start
+                if 0 <= start < len(block.text):
+                    text = text[:start] + text[start + len(row.text) :]
             if self.dialect.form != "plain":
-                rows = rows_of([block], self.separator)
-                block = b"".join(self.dialect.rewritten(row.text) for row in rows)
-            if block.strip(b"\r\n"):
-                yield block
+                rows = rows_of([Row(1, 0, text)], self.separator)
+                text = b"".join(self.dialect.rewritten(row.text) for row in rows)
+            if text.strip(b"\r\n"):
+                yield text
 
     def table(
         self, block: bytes, types: Types, columns: Sequence[str] | None = None

@@ -213,7 +213,7 @@ class Form(NamedTuple):
     @classmethod
     def of(cls, head: bytes, separator: str, begin: int = 0) -> Form:
         """That of the first rows of a text, the first byte of which has a place."""
-        rows = islice(rows_of([head], separator, begin), FIRST_ROWS)
+        rows = islice(rows_of([Row(1, begin, head)], separator), FIRST_ROWS)
         lines = lines_of(rows, separator)
         counts = Counter(len(line.fields) for line in lines)
         width = max(counts, key=lambda n: (counts[n], n), default=0)

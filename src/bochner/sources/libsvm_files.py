@@ -12,7 +12,7 @@ from bochner.data.table_input import require_width
 from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.imported import ImportedPart, RowWriter, importing
 from bochner.sources.paths import FileState, reason
-from bochner.sources.text_files import damaged, opened_bytes, whole_rows
+from bochner.sources.text_files import Row, damaged, opened_bytes, whole_rows
 
 CHUNK_BYTES = 1 << 20  # of text, of which rows take about as much
 NO_SEPARATOR = "\0"
@@ -90,26 +90,22 @@ def libsvm_batches(file: FileState) -> Iterator[Batch]:
     SourceError
         Where a line is not valid, or the file changes or is damaged.
     """
-    above = 0
     try:
         with opened_bytes(file.path) as stream:
             # Quotes have no meaning there: with no separator there are no fields
-            for text in whole_rows(stream, NO_SEPARATOR, CHUNK_BYTES):
+            for lines in whole_rows(stream, NO_SEPARATOR, CHUNK_BYTES):
                 try:
-                    yield _rows(text)
+                    yield _rows(lines.text)
                 except (ValueError, OverflowError, MemoryError) as error:
-                    raise _line_error(file.path, text, above) from error
-                above += text.count(b"\n")
+                    raise _line_error(file.path, lines) from error
     except OSError as error:
         raise damaged(file, error) from error
     file.check(file.path)
 
 
-def _line_error(path: str, text: bytes, above: int) -> SourceError:
-    """What is wrong with the first line that cannot be parsed by itself, of lines below
-    others.
-    """
-    for number, line in enumerate(text.splitlines(keepends=True), above + 1):
+def _line_error(path: str, lines: Row) -> SourceError:
+    """What is wrong with the first line that cannot be parsed by itself."""
+    for number, line in enumerate(lines.text.splitlines(keepends=True), lines.line):
         try:
             _rows(line)
         except MemoryError as error:
