@@ -152,7 +152,7 @@ class TrainingRows:
             What the rows are called there.
         """
         summary = stream.scan(seed, labels, verbose, what)
-        X, y, weight, groups, _ = summary.sample
+        X, y, weight, groups = summary.sample
         return cls(X, Target(y, weight), stream, summary, groups=groups)
 
     @property
@@ -367,7 +367,7 @@ def open_training(
     """
     X, y, weight, groups, stream = open_data(X, y, sample_weight, without, groups)
     if stream is not None and refusal and stream.is_small:
-        X, y, weight, groups, _ = stream.gather()
+        X, y, weight, groups = stream.gather()
         stream = None
     if stream is None:
         rows = check(X, y, weight)
