@@ -374,11 +374,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-def for_rows(
-    work: Callable[[int, int], object], n_rows: int, step: int = STEP, least: int = STEP
-) -> None:
-    """Call ``work(start, stop)`` on pieces that cover ``range(n_rows)``, of `least`
-    rows or more, on all threads.
+def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP) -> None:
+    """Call ``work(start, stop)`` on pieces that cover ``range(n_rows)``, of `STEP` rows
+    or more, on all threads.
 
     Pieces begin at multiples of `step`: where the work goes through its rows by so
     many, a result that is written row by row does not depend on the number of threads.
@@ -386,7 +384,7 @@ def for_rows(
     feature maps this is 1.4 times as fast as one product on all threads.
     """
     units = -(-n_rows // step)
-    most = min(units, n_rows // least)
+    most = min(units, n_rows // STEP)
     pieces = min(_allowed(), most) if most > 1 else 1
     if pieces < 2:
         with single_threaded_blas():

@@ -16,7 +16,7 @@ import pyarrow as pa
 from bochner.data.file_kinds import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.settings import require_addresses
 from bochner.sources.base import SourceError
-from bochner.sources.dialect import Dialect, dialect_of, fields_of, lines_in_words
+from bochner.sources.dialect import Dialect, dialect_of, fields_of, left_out
 from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import (
     Row,
@@ -79,8 +79,8 @@ class CsvText:
 
     def table_rows(self) -> Iterator[Row]:
         """Yield the rows that are not left out."""
-        left_out = {row.start for row in self.dialect.without}
-        return (row for row in self.rows() if row.start not in left_out)
+        starts = {row.start for row in self.dialect.without}
+        return (row for row in self.rows() if row.start not in starts)
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, from that of the names on."""
@@ -102,7 +102,7 @@ class CsvText:
         """
         first = next(self.rows(), Row(1, 0, b""))
         mark = self._names_that_repeat(first)
-        left_out = {first.start, *(row.start for row in self.dialect.without)}
+        starts = {first.start, *(row.start for row in self.dialect.without)}
         repeated = list[Row]()
         ends = list[Row]()
         for block in self._whole_rows():
@@ -119,25 +119,16 @@ class CsvText:
         last = list(rows_of(ends, self.separator))
         if last:
             require_closed(last[-1], self.separator, self.path)
-        repeated = [row for row in repeated if row.start not in left_out]
-        names_again = lines_in_words(
-            [row.line for row in repeated],
-            "repeats the column names, and is left out",
-            "repeat the column names, and are left out",
-        )
+        repeated = [row for row in repeated if row.start not in starts]
         # Rows below the table
         n_below = self.dialect.rows_below(last)
-        below = [
-            row for row in last[len(last) - n_below :] if row.start not in left_out
-        ]
-        sums = lines_in_words(
-            [row.line for row in below],
-            "is below the table, and is left out",
-            "are below the table, and are left out",
-        )
+        below = [row for row in last[len(last) - n_below :] if row.start not in starts]
         without = (*self.dialect.without, *repeated, *below)
-        dialect = replace(self.dialect, without=without)
-        return replace(self, dialect=dialect.saying(names_again, sums))
+        dialect = replace(self.dialect, without=without).saying(
+            left_out(repeated, "the column names again"),
+            left_out(below, "below the table"),
+        )
+        return replace(self, dialect=dialect)
 
     def _names_that_repeat(self, first: Row) -> bytes:
         """What a row is like that repeats the names; empty where none is taken as
@@ -158,10 +149,10 @@ class CsvText:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""
-        left_out = sorted(self.dialect.without, key=lambda row: row.start, reverse=True)
+        without = sorted(self.dialect.without, key=lambda row: row.start, reverse=True)
         for block in self._whole_rows():
             text = block.text
-            for row in left_out:
+            for row in without:
                 start = row.start - block.start
                 if 0 <= start < len(block.text):
                     text = text[:start] + text[start + len(row.text) :]
