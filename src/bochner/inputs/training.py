@@ -300,8 +300,6 @@ class TrainingRows:
         table = self.stream.table
         summary = self.summary
         sample = sample.encoded(dtype)
-        if encode is None and table.sample is None and summary.n_rows == sample.n_rows:
-            return TrainingSet(encoder, sample, sample, sample.n_rows)
         n_rows = self.n_rows or uncounted or summary.n_seen
         total = summary.weight * n_rows / summary.n_seen
         all_rows = StreamSource(
