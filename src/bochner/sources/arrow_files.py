@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.batches import import_batches, numbered
+from bochner.sources.batches import errors_at, import_batches, numbered
 from bochner.sources.column_values import index_columns, warn_of_index
 from bochner.sources.imported import TemporaryFolder
 from bochner.sources.paths import FileState, arrow_file, reason
@@ -257,84 +257,48 @@ def open_arrow(
         Where a file is damaged, or has other columns than the first, there are no rows,
         or the disk is full.
     """
-    schemas: list[pa.Schema] = []
-    every_name: dict[str, None] = {}
+    schemas = []
     for path in paths:
-        with damaged_at(f"{path}, record batch 0"):
-            schemas.append(_reader(_mapped(path)).schema)
-            every_name.update(dict.fromkeys(schemas[-1].names))
-    require(every_name, selection.exclude)
+        with errors_at(str(path), f"; {DAMAGED}"):
+            schemas.append(_reader(path).schema)
+            bare(schemas[-1])  # an error where names are not UTF-8
+    exclude = selection.exclude
+    require({name for one in schemas for name in one.names}, exclude)
     names = schemas[0].names
-    only_later = [name for name in selection.exclude if name not in names]
     selection = _without_index(selection.among(names), *schemas)
 
     def batches() -> Iterator[tuple[str, Batch]]:
         for path in paths:
-            for place, batch in _record_batches(path):
-                table = pa.Table.from_batches([batch]).replace_schema_metadata()
-                there = [name for name in only_later if name in table.column_names]
-                yield place, Batch(table.drop_columns(there))
+            for place, batch in numbered(_tables(path), str(path), f"; {DAMAGED}"):
+                # Without columns that are to be left out and are in later files only
+                X = batch.X
+                there = [k for k in X.column_names if k in names or k not in exclude]
+                yield place, Batch(X.select(there))
 
     place = str(paths[0]) if len(paths) == 1 else what
     empty = f"{paths[0]}: the table has column names but no rows"
     return import_batches(batches(), place, what, selection, schema, empty)
 
 
-def _record_batches(path: Path) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the record batches of a file that have rows, found valid, each with its
-    place.
-    """
+def _tables(path: Path) -> Iterator[pa.Table]:
+    """Yield the record batches of an Arrow file, found valid."""
     state = FileState.of(path)
-    mapped = _mapped(path)
-    place = f"{path}, record batch 0"
-    with damaged_at(place):
-        reader: Any = _reader(mapped)
-        if _is_file(mapped):
-            reader = map(reader.get_batch, range(reader.num_record_batches))
-    k = 0
-    while True:
-        place = f"{path}, record batch {k}"
-        with damaged_at(place):
-            batch = next(reader, None)
-            if batch is None:
-                state.check(place)
-                return
-            batch.validate(full=True)
-        if batch.num_rows:
-            yield place, batch
-        # Which else counts as memory of this process
-        if hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)
-        k += 1
+    reader = _reader(path)
+    if hasattr(reader, "get_batch"):
+        reader = map(reader.get_batch, range(reader.num_record_batches))
+    for batch in reader:
+        batch.validate(full=True)
+        yield pa.Table.from_batches([batch])
+    state.check(str(path))
 
 
-@contextmanager
-def damaged_at(place: str) -> Iterator[None]:
-    """Tell by SourceError that an Arrow file cannot be read."""
-    try:
-        yield
-    except pa.ArrowMemoryError:
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise SourceError(
-            f"{place}: damaged Arrow file ({reason(error)}); {DAMAGED}"
-        ) from error
-
-
-def _mapped(path: Path) -> mmap.mmap:
-    with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _is_file(mapped: mmap.mmap) -> bool:
-    """Whether record batches can be read in any order, not as a stream."""
-    return mapped[: len(MAGIC)] == MAGIC
-
-
-def _reader(mapped: mmap.mmap) -> Any:
+def _reader(path: Path) -> Any:
+    """A reader of an Arrow file, or of a stream, whose bytes are mapped."""
     from pyarrow import ipc
 
-    opened = ipc.open_file if _is_file(mapped) else ipc.open_stream
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    opened = ipc.open_file if mapped[: len(MAGIC)] == MAGIC else ipc.open_stream
     options = ipc.IpcReadOptions(use_threads=False)
     return opened(pa.py_buffer(mapped), options=options)
 
