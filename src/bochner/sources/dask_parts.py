@@ -329,9 +329,8 @@ class CollectionPart:
 
     Attributes
     ----------
-    number : int
-    kind : str
-        What it is a partition of, for people.
+    name : str
+        Number of the partition.
     X, y, weight : Recipe, Delayed, its value, an array of b rows, or None
     n_rows : int or None
         None where the rows have not been counted, or a condition leaves some out.
@@ -339,18 +338,12 @@ class CollectionPart:
         What is wanted of frames.
     """
 
-    number: int
-    kind: str
+    name: str
     X: Any
     y: Any
     weight: Any
     n_rows: int | None
     columns: Columns
-
-    @property
-    def name(self) -> str:
-        """Number of the partition."""
-        return f"partition {self.number} of the {self.kind}"
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Compute the partition, and yield its rows in order, in batches of about so
@@ -451,7 +444,7 @@ def open_collection(
     row_counts = counts if columns.selection.where is None else [None] * len(counts)
     partitions = zip(rows.blocks, *beside, row_counts, strict=True)
     parts = tuple(
-        CollectionPart(k, kind, X, y, weight, n, columns)
+        CollectionPart(f"partition {k} of the {kind}", X, y, weight, n, columns)
         for k, (X, y, weight, n) in enumerate(partitions)
     )
     return TableSource(
