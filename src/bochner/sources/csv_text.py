@@ -69,18 +69,14 @@ class CsvText:
         """Yield the line of each row that is read; the first line is 1, and blank
         lines are no rows.
         """
-        for row in self.table_rows():
-            if self.dialect.rewritten(row.text):
+        starts = {row.start for row in self.dialect.without}
+        for row in self.rows():
+            if row.start not in starts and self.dialect.rewritten(row.text):
                 yield row.line
 
     def line_of(self, row: int) -> int:
         """Line of the file of one of the rows that are read, which count from 0."""
         return next(islice(self.lines(), row, None), row + 1)
-
-    def table_rows(self) -> Iterator[Row]:
-        """Yield the rows that are not left out."""
-        starts = {row.start for row in self.dialect.without}
-        return (row for row in self.rows() if row.start not in starts)
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, from that of the names on."""
