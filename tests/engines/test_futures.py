@@ -109,7 +109,7 @@ def test_an_executor_that_stands_still():
     still = threading.Event()
     with ThreadPoolExecutor(2) as executor:
         with pytest.raises(
-            EngineError, match=r"finished no work for 0\.1 s.*patience=3600"
+            EngineError, match=r"not finished a work for 0\.1 s.*patience=3600"
         ):
             reduce(
                 FuturesEngine(executor, patience=0.1),

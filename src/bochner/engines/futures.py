@@ -8,7 +8,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import (
-    FIRST_COMPLETED,
     BrokenExecutor,
     CancelledError,
     Executor,
@@ -35,8 +34,8 @@ class FuturesEngine:
         Of processes, on this machine or on others; of threads, each of which does a
         work by itself.
     patience : float, default=600
-        Seconds to wait while no work is done at all. Few executors notice that a
-        process stands still.
+        Seconds to wait for the first of the works that are not done. Few executors
+        notice that a process stands still.
     """
 
     is_remote = True
@@ -67,8 +66,8 @@ class FuturesEngine:
         Raises
         ------
         EngineError
-            Where a process of the executor has died, it takes no work, or does none for
-            as long as its patience.
+            Where a process of the executor has died, it takes no work, or has not done
+            the next one within its patience.
         """
         waiting = iter(handles)
         running = deque[Future]()
@@ -81,26 +80,20 @@ class FuturesEngine:
                     raise _lost(error) from error
                 if not running:
                     return
-                self._wait(running)
+                if not wait([running[0]], self.patience).done:
+                    raise EngineError(
+                        f"The executor has not finished a work for {self.patience:g} "
+                        "s: a process of it may stand still. Make a new one and start "
+                        "again; if it only is slow, give it more time: "
+                        "engine=bochner.engines.futures.FuturesEngine(executor, "
+                        "patience=3600)."
+                    )
                 yield running.popleft().result()
         except (BrokenExecutor, CancelledError) as error:
             raise _lost(error) from error
         finally:
             for future in running:
                 future.cancel()
-
-    def _wait(self, running: Sequence[Future]) -> None:
-        """Wait for the first of some works."""
-        while not running[0].done():
-            pending = [future for future in running if not future.done()]
-            if not wait(pending, self.patience, FIRST_COMPLETED).done:
-                raise EngineError(
-                    f"The executor has finished no work for {self.patience:g} s: a "
-                    "process of it may stand still. Make a new one and start again; if "
-                    "it only is slow, give it more time: "
-                    "engine=bochner.engines.futures.FuturesEngine(executor, "
-                    "patience=3600)."
-                )
 
 
 def _lost(error: BaseException) -> EngineError:
