@@ -443,8 +443,8 @@ def fold(work: Callable[[T], R], items: Sequence[T], threads: int | None = None)
 
 
 def threads_in_memory(n_bytes: int) -> int | None:
-    """Threads that may do work at a time of which each call takes so much memory
-    beside its arguments, by a quarter of what is free; None for all.
+    """Threads that may work at a time where each call takes `n_bytes` bytes beside its
+    arguments, by a quarter of the memory that is free; None for all.
     """
     free = available_memory() if n_bytes else None
     return None if free is None else int(max(OWN_SHARE * free // n_bytes, 1))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -143,14 +143,11 @@ class ParquetPart:
             no rows at all.
         """
         contents = [Contents.of(path) for path in paths]
-        index = selection.index(
-            dict.fromkeys(name for one in contents for name in one.frame_index)
-        )
-        selection = selection.without(index)
+        index = [name for one in contents for name in one.frame_index]
+        selection = _without_index(selection, index)
         asked = pa.schema(schema or ())
         files = [(one.file.path, one.schema) for one in contents]
         schema = unified(needed_of_files(files, selection, asked), asked)
-        warn_of_index(index)
         parts = tuple(
             cls(one.file, first, stop, rows, selection, schema)
             for one in contents
@@ -265,7 +262,8 @@ def open_arrow(
     exclude = selection.exclude
     require({name for one in schemas for name in one.names}, exclude)
     names = schemas[0].names
-    selection = _without_index(selection.among(names), *schemas)
+    index = [name for one in schemas for name in index_columns(one)]
+    selection = _without_index(selection.among(names), index)
 
     def batches() -> Iterator[tuple[str, Batch]]:
         for path in paths:
@@ -303,11 +301,10 @@ def _reader(path: Path) -> Any:
     return opened(pa.py_buffer(mapped), options=options)
 
 
-def _without_index(selection: Selection, *schemas: pa.Schema) -> Selection:
+def _without_index(selection: Selection, names: Iterable[str]) -> Selection:
     """The selection without columns that are the index of a data frame, of which it
     warns.
     """
-    names = [name for schema in schemas for name in index_columns(schema)]
     index = selection.index(dict.fromkeys(names))
     warn_of_index(index)
     return selection.without(index)
@@ -333,7 +330,7 @@ def open_dataset(
     SourceError
         Where it cannot be read, there are no rows, or the disk is full.
     """
-    selection = _without_index(selection, dataset.schema)
+    selection = _without_index(selection, index_columns(dataset.schema))
     names, selection, schema = narrowed(bare(dataset.schema), selection, schema)
 
     def batches() -> Iterator[pa.Table]:
