@@ -27,9 +27,9 @@ from bochner.data.table import TableEncoder
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.design.passes import Groups
-from bochner.engines.base import RangeSum, reduce, whole, with_sum
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
+from bochner.engines.sums import RangeSum, reduce, whole, with_sum
 from bochner.estimators.ridge import RidgeProblem, solve_from_sample
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian

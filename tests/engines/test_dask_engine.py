@@ -22,11 +22,12 @@ from distributed import Client
 
 import bochner
 from bochner.engines import dask as clusters
-from bochner.engines.base import EngineError, reduce
+from bochner.engines.base import EngineError
 from bochner.engines.current import as_engine
 from bochner.engines.dask import DaskEngine
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL, _allowed
+from bochner.engines.sums import reduce
 from works import die, found, refused, rows
 
 pytestmark = [

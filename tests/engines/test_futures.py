@@ -12,11 +12,12 @@ import pytest
 
 import bochner
 from bochner.engines import futures
-from bochner.engines.base import EngineError, reduce
+from bochner.engines.base import EngineError
 from bochner.engines.current import as_engine
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import Call
+from bochner.engines.sums import reduce
 from works import die, found, refused, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning")

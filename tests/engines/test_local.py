@@ -17,7 +17,6 @@ from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design.reductions import sum_of_moments
 from bochner.engines import local
-from bochner.engines.base import reduce
 from bochner.engines.local import (
     LOCAL,
     STEP,
@@ -31,6 +30,7 @@ from bochner.engines.local import (
     require_memory,
     shards,
 )
+from bochner.engines.sums import reduce
 from bochner.inputs.targets import Standardised
 
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bochner.design.reductions import Blocks
-from bochner.engines.base import Engine, RangeSum, whole, with_sum
+from bochner.engines.base import Engine
 from bochner.engines.progress import Advance, no_advance
+from bochner.engines.sums import RangeSum, whole, with_sum
 from bochner.features.base import Centres, FeatureMap
 from bochner.features.device_features import DeviceFeatures
 from bochner.features.stored import StoredRows

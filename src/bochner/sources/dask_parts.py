@@ -17,10 +17,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from bochner.data.array_source import rows_of
-from bochner.engines.base import Engine, reduce
+from bochner.engines.base import Engine
 from bochner.engines.current import as_engine, current_engine
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import is_away
+from bochner.engines.sums import reduce
 from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, is_a

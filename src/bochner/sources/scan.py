@@ -24,10 +24,11 @@ from bochner.data.table_statistic import (
     rounded,
 )
 from bochner.data.weights import unit_weights
-from bochner.engines.base import Engine, reduce
+from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL, in_threads, pause, shards
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
+from bochner.engines.sums import reduce
 from bochner.scores.measures import require_scale
 from bochner.settings import current
 from bochner.sources.base import (
