@@ -28,7 +28,8 @@ class Farm:
     ----------
     sent : list of int
         Bytes of each work with its arguments, as they travel.
-    results : dict of int to bytes
+    done : dict of int to bytes
+        Results of works.
     n_done : int
         Works done, those that had to be done again among them.
     """
@@ -38,7 +39,7 @@ class Farm:
     def __init__(self, n_processes=2, keeps_results=True, worker_memory=1 << 30):
         self.n_processes = self.n_workers = n_processes
         self.keeps_results, self.worker_memory = keeps_results, worker_memory
-        self.works, self.results, self.sent, self.n_done = [], {}, [], 0
+        self.works, self.done, self.sent, self.n_done = [], {}, [], 0
 
     def submit(self, work, *arguments):
         self.works.append(pickle.dumps((work, arguments)))
@@ -50,17 +51,18 @@ class Farm:
     def share(self, value):
         return self.submit(_same, value)
 
-    def result(self, handle):
+    def results(self, handles):
         """What comes over a wire cannot be written to."""
-        buffers = []
-        data = pickle.dumps(
-            copied(self.kept(handle.number)), 5, buffer_callback=buffers.append
-        )
-        return copied(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
+        for handle in handles:
+            buffers = []
+            data = pickle.dumps(
+                copied(self.kept(handle.number)), 5, buffer_callback=buffers.append
+            )
+            yield copied(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
 
     def kept(self, number):
         """The result of a work, which is done again where it was lost."""
-        if number not in self.results:
+        if number not in self.done:
             work, arguments = copied(self.works[number])
             values = [
                 copied(self.kept(one.number)) if isinstance(one, Handle) else one
@@ -68,16 +70,16 @@ class Farm:
             ]
             before = pickle.dumps(values)
             with at_most(1):
-                self.results[number] = pickle.dumps(work(*values))
+                self.done[number] = pickle.dumps(work(*values))
             assert pickle.dumps(values) == before, (
                 f"{work} has changed what it was given"
             )
             self.n_done += 1
-        return self.results[number]
+        return self.done[number]
 
     def lose(self):
         """Forget all results."""
-        self.results.clear()
+        self.done.clear()
 
 
 def _same(value):

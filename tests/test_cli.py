@@ -1280,7 +1280,7 @@ def test_names_that_come_again_and_row_numbers(folder, done, more):
     assert (report["task"], report["rows"], report["columns"]) == ("regression", 120, 2)
     assert report["notes"][:2] == [
         "Column 1, which has no name, is taken for numbers of the rows, and is left out.",
-        "Line 62 repeats the column names, and is left out.",
+        "Line 62 is the column names again, and is left out.",
     ]
     assert [note[:25] for note in report["notes"][2:]] == (
         [] if more else ["60 of 120 rows are copies"]

@@ -339,7 +339,7 @@ def test_a_cluster_reads_what_it_can_and_its_failures_are_one_line(
     large, done, refused, run, monkeypatch
 ):
     class Lost(Farm):
-        def result(self, handle):
+        def results(self, handles):
             raise EngineError("The scheduler was lost.")
 
     whole = fit(done, "all.parquet", "--test-size", "0")

@@ -15,8 +15,8 @@ from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.design.reductions import factor_bytes
 from bochner.engines import local
-from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL
+from bochner.engines.sums import reduce
 from bochner.kernels import Gaussian, Laplacian
 
 

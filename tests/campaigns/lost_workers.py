@@ -330,7 +330,7 @@ def trial(
     kind, name = names[seed % len(names)], list(FITS)[seed // len(names) % len(FITS)]
     expected, seconds = found[name]
     engine = DaskEngine(client, patience=PATIENCE)
-    engine.result(engine.submit(int, "7"))
+    next(engine.results([engine.submit(int, "7")]))
     fit = partial(fitted, name, folder, engine)
     moment = float(rng.uniform(0, 1.1 * seconds))
     stopped = [worker.pid for worker in client.cluster.workers.values()]

@@ -22,11 +22,12 @@ from distributed import Client
 
 import bochner
 from bochner.engines import dask as clusters
-from bochner.engines.base import EngineError, reduce
+from bochner.engines.base import EngineError
 from bochner.engines.current import as_engine
 from bochner.engines.dask import DaskEngine
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL, _allowed
+from bochner.engines.sums import reduce
 from works import die, found, refused, rows
 
 pytestmark = [
@@ -113,7 +114,7 @@ class TestResults:
     def test_settings_travel_and_a_work_has_one_thread(self, client):
         engine = DaskEngine(client)
         with bochner.settings(engine=client, device="cpu", memory_limit="4 GB"):
-            there = engine.result(engine.submit(found, 0, None))
+            there = next(engine.results([engine.submit(found, 0, None)]))
         assert (there["threads"], there["device"], there["limit"]) == (1, "cpu", None)
         assert there["process"] != os.getpid()
 
@@ -192,7 +193,7 @@ class TestResults:
             for worker in client.scheduler_info(n_workers=-1)["workers"].values()
         }
         assert engine.worker_memory == int(0.6 * min(limits))
-        assert engine.result(engine.share(None)) is None
+        assert next(engine.results([engine.share(None)])) is None
 
     def test_a_work_for_a_whole_worker_has_its_threads(self, local_cluster):
         with local_cluster(1, threads=2, processes=False, memory_limit=0) as client:
@@ -202,8 +203,8 @@ class TestResults:
                 1,
                 None,
             )
-            assert engine.result(engine.submit(Whole())) == min(2, _allowed())
-            assert engine.result(engine.submit(found, 0, None))["threads"] == 1
+            assert next(engine.results([engine.submit(Whole())])) == min(2, _allowed())
+            assert next(engine.results([engine.submit(found, 0, None)]))["threads"] == 1
 
 
 def _of_blocks(part, shared):
@@ -220,7 +221,7 @@ class TestEngineOf:
         assert as_engine(client.get_executor()).client is client
         engine = as_engine(client.cluster)
         assert engine.client is as_engine(client.cluster).client
-        assert engine.result(engine.submit(int, "7")) == 7
+        assert next(engine.results([engine.submit(int, "7")])) == 7
         engine.client.close()
 
     def test_the_executor_of_a_client_as_any_other(self, client):
@@ -251,25 +252,27 @@ class TestFailures:
         ):
             DaskEngine(client).submit(Large())
 
-    @pytest.mark.parametrize("name", ["bochner", "numpy"])
+    @pytest.mark.parametrize("name", ["bochner", "numpy", "python"])
     def test_other_versions(self, client, monkeypatch, name):
         monkeypatch.setattr(clusters, "_same", set())
-        monkeypatch.setattr(sys.modules[name], "__version__", "9.8.7")
+        versions = client.get_versions(packages=["numpy", "bochner"])
+        versions["client"]["packages"][name] = "9.8.7"
+        monkeypatch.setattr(client, "get_versions", lambda packages: versions)
         with pytest.raises(
             EngineError,
-            match=rf"worker at .* has {name} .*this process has {name} 9\.8\.7: "
+            match=rf"(?i)worker at .* has {name} .*this process has {name} 9\.8.*: "
             r"install",
         ):
             reduce(DaskEngine(client), [1], noisy)
 
     def test_workers_without_the_library(self, client, monkeypatch):
         monkeypatch.setattr(clusters, "_same", set())
-        client.run(_hide)
-        try:
-            with pytest.raises(EngineError, match="has bochner missing"):
-                reduce(DaskEngine(client), [1], noisy)
-        finally:
-            client.run(_show)
+        versions = client.get_versions(packages=["numpy", "bochner"])
+        for worker in versions["workers"].values():
+            worker["packages"]["bochner"] = None
+        monkeypatch.setattr(client, "get_versions", lambda packages: versions)
+        with pytest.raises(EngineError, match="has bochner missing"):
+            reduce(DaskEngine(client), [1], noisy)
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("interruptible")
@@ -380,12 +383,3 @@ class TestFailures:
             )
             with pytest.raises(EngineError, match="scheduler was lost"):
                 engine.submit(abs, 1)
-
-
-def _hide():
-    sys.modules["bochner_kept"] = sys.modules.pop("bochner")
-    sys.modules["bochner"] = None
-
-
-def _show():
-    sys.modules["bochner"] = sys.modules.pop("bochner_kept")

@@ -12,11 +12,12 @@ import pytest
 
 import bochner
 from bochner.engines import futures
-from bochner.engines.base import EngineError, reduce
+from bochner.engines.base import EngineError
 from bochner.engines.current import as_engine
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import Call
+from bochner.engines.sums import reduce
 from works import die, found, refused, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning")
@@ -61,7 +62,7 @@ def test_same_bits(executor):
 def test_settings_travel_and_a_work_has_one_thread(executor):
     engine = FuturesEngine(executor)
     with bochner.settings(engine=executor, device="cpu", memory_limit="4 GB"):
-        there = engine.result(engine.submit(found, 0, None))
+        there = next(engine.results([engine.submit(found, 0, None)]))
     assert (there["threads"], there["device"], there["limit"]) == (1, "cpu", None)
     assert (there["process"] == os.getpid()) == isinstance(executor, ThreadPoolExecutor)
 
@@ -109,7 +110,7 @@ def test_an_executor_that_stands_still():
     still = threading.Event()
     with ThreadPoolExecutor(2) as executor:
         with pytest.raises(
-            EngineError, match=r"finished no work for 0\.1 s.*patience=3600"
+            EngineError, match=r"not finished a work for 0\.1 s.*patience=3600"
         ):
             reduce(
                 FuturesEngine(executor, patience=0.1),
@@ -125,15 +126,8 @@ def test_what_is_shared_by_threads_stays_as_it_is():
     with ThreadPoolExecutor(2) as executor:
         engine = FuturesEngine(executor)
         total = reduce(engine, sums, lambda part, _: part)
-        assert engine.result(engine.share(7)) == 7
-        assert (
-            engine.result(
-                engine.submit(
-                    lambda a, b: a + b, engine.submit(int, "2"), engine.share(3)
-                )
-            )
-            == 5
-        )
+        works = [engine.submit(lambda a, b: a + b, k, engine.share(3)) for k in (2, 1)]
+        assert list(engine.results(works)) == [5, 4]
     np.testing.assert_array_equal(total, [10, 10])
     np.testing.assert_array_equal(sums, [[k, k] for k in range(5)])
 

@@ -17,7 +17,6 @@ from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design.reductions import sum_of_moments
 from bochner.engines import local
-from bochner.engines.base import reduce
 from bochner.engines.local import (
     LOCAL,
     STEP,
@@ -31,6 +30,7 @@ from bochner.engines.local import (
     require_memory,
     shards,
 )
+from bochner.engines.sums import reduce
 from bochner.inputs.targets import Standardised
 
 
@@ -535,29 +535,17 @@ class TestMemory:
 
 
 class TestLocalEngine:
-    """Three verbs, with arguments that are results still to come."""
+    """Three verbs, and sums."""
 
-    def test_a_graph_of_work(self):
-        two, three = LOCAL.submit(int, "2"), LOCAL.submit(int, "3")
-        six = LOCAL.submit(lambda a, b: a * b, two, three)
-        assert LOCAL.result(LOCAL.submit(lambda a, b: a - b, six, two)) == 4
-
-    def test_a_result_can_be_asked_for_again(self):
-        handle = LOCAL.submit(int, "7")
-        assert [LOCAL.result(handle), LOCAL.result(handle)] == [7, 7]
-        assert LOCAL.result(LOCAL.submit(str, handle)) == "7"
-
-    def test_what_was_handed_over_is_not_there_any_more(self):
-        handle = LOCAL.submit(int, "7")
-        assert LOCAL.result(LOCAL.submit(str, handle)) == "7"
-        with pytest.raises(ValueError, match="before asking"):
-            LOCAL.submit(str, handle)
+    def test_results_come_in_order(self):
+        handles = [LOCAL.submit(int, digit) for digit in "7235"]
+        assert list(LOCAL.results(handles)) == [7, 2, 3, 5]
 
     def test_failures_come_to_the_caller(self):
         with pytest.raises(ZeroDivisionError):
             reduce(LOCAL, [1, 0, 2], lambda item, _: 1 / item)
         with pytest.raises(KeyError):
-            LOCAL.result(LOCAL.submit(str, LOCAL.submit({}.__getitem__, 1)))
+            list(LOCAL.results([LOCAL.submit({}.__getitem__, 1)]))
 
     def test_partial_sums_are_let_go(self):
         alive = []

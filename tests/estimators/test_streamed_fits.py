@@ -378,7 +378,7 @@ def test_predictions_block_by_block(data, tmp_path):
     assert classifier.predict(tmp_path / "0.parquet").shape == (N // 3,)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_predictions_replace_no_file_that_is_read(kind, data, tmp_path):
     X, y = data
     written(tmp_path, kind, X, y)

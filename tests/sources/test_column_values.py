@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import csv
 
 from bochner.sources.csv_text import whole_file
-from bochner.sources.text_files import rows_of, whole_rows
+from bochner.sources.text_files import Row, rows_of, whole_rows
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ def test_rows_are_those_of_arrow(body):
     the quotes.
     """
     text = f"names\n{body}\n".encode()
-    found = list(rows_of([text], ","))
+    found = list(rows_of([Row(1, 0, text)], ","))
     counted = []
     count = csv.ParseOptions(
         newlines_in_values=True,
@@ -40,9 +40,10 @@ def test_rows_are_those_of_arrow(body):
     assert all(row.text.startswith(lines[row.line - 1]) for row in found)
     assert all(text[row.start :].startswith(row.text) for row in found)
     pieces = list(whole_rows(io.BytesIO(text), ",", 5))
-    assert b"".join(pieces) == text
+    assert b"".join(piece.text for piece in pieces) == text
+    assert list(rows_of(pieces, ",")) == found
     ends = {row.start for row in found} | {len(text)}
-    for n_bytes in np.cumsum([len(piece) for piece in pieces]).tolist():
+    for n_bytes in np.cumsum([len(piece.text) for piece in pieces]).tolist():
         assert (
             n_bytes in ends
             or not text[n_bytes : min(e for e in ends if e >= n_bytes)].strip()

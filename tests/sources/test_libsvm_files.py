@@ -51,7 +51,6 @@ def test_as_scikit_learn_reads_the_whole(
 ):
     monkeypatch.setattr(imported, "PART_BYTES", 1 << 15)
     monkeypatch.setattr(libsvm_files, "CHUNK_BYTES", 1 << 13)
-    monkeypatch.setattr(libsvm_files, "CHUNKS_AT_ONCE", 2)
     path = saved(tmp_path / "t.svm", pair, zero_based)
     source = opened([path])
     parts = source.parts

@@ -106,7 +106,7 @@ def test_few_are_a_tenth(why, odd, said):
 def test_repeated_names(read, ending):
     content = f"a,b,c\n{BODY}a,b,c\n{BODY}".encode()
     table, notes = read(gzip.compress(content) if ending else content, f"t.csv{ending}")
-    assert notes == ["Line 62 repeats the column names, and is left out."]
+    assert notes == ["Line 62 is the column names again, and is left out."]
     np.testing.assert_array_equal(
         np.column_stack([table["a"], table["b"]]), np.tile(NUMBERS, (2, 1))
     )
@@ -115,7 +115,7 @@ def test_repeated_names(read, ending):
 def test_names_repeated_often(read):
     table, notes = read("a,b,c\n" + (BODY + "a,b,c\r\n") * 5)
     assert notes == [
-        "Lines 62, 123, 184 and 2 more repeat the column names, and are left out."
+        "Lines 62, 123, 184 and 2 more are the column names again, and are left out."
     ]
     assert len(table) == 5 * N
 
@@ -177,7 +177,7 @@ def written(path, content):
 def test_several_files(tmp_path):
     first = written(tmp_path / "a.csv", f"a,b,c\n{BODY}")
     second = written(tmp_path / "b.csv", f"a,b,c\na,b,c\n{BODY}1.5,?,k\n")
-    with pytest.warns(UserWarning, match="Line 2 of b.csv repeats"):
+    with pytest.warns(UserWarning, match="Line 2 of b.csv is the column names"):
         source = open_source([first, second])
     assert why_text(source, "b").startswith(
         "is text because of 1 of 121 values, first '?' in line 63 of b.csv;"
@@ -243,7 +243,7 @@ def test_rows_that_are_refused_are_named_by_their_lines(tmp_path, row, match, wh
         f"out\n1.5,2.5,1,x\n{row},x\n{good}"
     )
     path = written(tmp_path / "t.csv", text)
-    with pytest.warns(UserWarning, match="Line 7 repeats"):
+    with pytest.warns(UserWarning, match="Line 7 is the column names"):
         source = open_source(path, where=where)
     with pytest.raises(ValueError, match=rf"t\.csv: .*{match}"):
         machine().fit(source, "y", sample_weight="c")

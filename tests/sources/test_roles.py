@@ -71,19 +71,6 @@ def test_several_targets_and_weights():
     assert split("price").y.shape == (3,)
 
 
-def test_rows_without_target_are_dropped_with_their_weights():
-    roles = Roles(("rate",), "w", without="drop")
-    rows = roles.rows(Batch(TABLE), first=10)
-    assert_array_equal(rows.number, [10, 12])
-    assert_array_equal(rows.y, [0.5, 2.0])
-    assert_array_equal(rows.weight, [0.0, 2.5])
-    assert rows.X.equals(TABLE.drop_columns(["rate", "w"]).take([0, 2]))
-    y = pa.table({"a": [1, 2, 3], "y": pa.array([1, None, 3])})
-    assert Roles(("y",), without="drop").rows(Batch(y)).y.dtype == np.int64
-    nothing = pa.table({"a": [1, 2], "y": pa.nulls(2)})
-    assert len(Roles(("y",), without="drop").rows(Batch(nothing)).y) == 0
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -170,11 +157,6 @@ def test_targets_that_come_apart(X):
         "c",
     ]
     assert Roles().rows(Batch(X)).y is None
-    dropped = Roles(without="drop").rows(
-        Batch(X, np.array([1.0, np.nan, np.inf], np.float32))
-    )
-    assert dropped.y.tolist() == [1.0]
-    assert dropped.X.shape[0] == 1
     with pytest.raises(SourceError, match="missing in row 1"):
         Roles().rows(Batch(X, pd.Series(["a", None, "b"], dtype=object).to_numpy()))
     with pytest.raises(SourceError, match="dates"):

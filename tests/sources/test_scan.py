@@ -78,12 +78,7 @@ def assert_same_batch(a, b):
 def assert_same(a, b, exact=False):
     assert_same_table(a.table, b.table, exact)
     assert_same_batch(a.sample, b.sample)
-    assert (a.n_rows, a.n_seen, a.n_dropped, a.classes) == (
-        b.n_rows,
-        b.n_seen,
-        b.n_dropped,
-        b.classes,
-    )
+    assert (a.n_rows, a.n_seen, a.classes) == (b.n_rows, b.n_seen, b.classes)
     assert a.largest_weight == b.largest_weight
     assert a.weight == pytest.approx(b.weight, rel=0 if exact else 1e-12)
     if a.targets is not None:
@@ -197,31 +192,17 @@ def test_samples_of_parts_are_small():
     size, n = 1000, 10**6
     X = np.zeros((10**5, 1))
     sample = RowSample(size, 0, n)
-    sample.add(Batch(X, number=np.arange(10**5)), 0)
+    sample.add(Batch(X), 0)
     assert len(sample.batch.X) < 200
     assert size < sure_limit(size, n) / 2**64 * n < 2 * size
     assert sure_limit(size, size) == sure_limit(size, 10) == 2**64 - 1
 
 
-@pytest.mark.slow
-def test_rows_without_target_are_dropped(listed, mixed, small_blocks):
+def test_a_row_without_target_is_named_by_its_part(listed, mixed):
     y = mixed["y"].to_pandas().where(np.arange(N) % 3 > 0)
     table = mixed.set_column(
         mixed.column_names.index("y"), "y", pa.array(y, from_pandas=True)
     )
-    roles = replace(ROLES, without="drop")
-    seen = scan(listed(table), roles, False, seed=0, size=300)
-    kept = table.filter(pa.array(np.arange(N) % 3 > 0))
-    assert seen.n_rows == kept.num_rows == N - seen.n_dropped
-    assert_same_table(
-        seen.table,
-        TableStatistic.of(kept.drop_columns(["y", "w"]), kept["w"].to_numpy()),
-    )
-    assert_same(
-        seen, scan(listed(table, rows=7), roles, False, seed=0, size=300), exact=True
-    )
-    assert_same(seen, scan(listed(table, parts=11), roles, False, seed=0, size=300))
-    assert read_all(listed(table), roles).X.num_rows == kept.num_rows
     with pytest.raises(
         SourceError, match="part 1: the target 'y' is missing in row 1;"
     ):
@@ -244,7 +225,6 @@ def test_first_rows_that_stand_for_all(listed, mixed, rows):
     assert seen.n_seen == seen.sample.X.num_rows == 500
     assert seen.checksums == [None] * len(seen.counts)
     assert seen.n_rows == 900
-    assert scan(source, replace(ROLES, without="drop"), False, 0, 10).n_rows is None
     assert (
         scan(listed(mixed, known=False, sample=500), ROLES, False, 0, 10).counts
         == [None] * 3
@@ -329,10 +309,6 @@ def test_what_cannot_be_read(listed, mixed):
         read_all(listed(mixed[:0]), ROLES)
     with pytest.raises(SourceError, match="there are no rows"):
         scan(TableSource((), mixed.schema, "nothing"), ROLES, False, 0, 10)
-    no_target = mixed.set_column(mixed.column_names.index("y"), "y", pa.nulls(N))
-    for use in (lambda *a: scan(*a, False, 0, 10), read_all):
-        with pytest.raises(SourceError, match="every target is missing"):
-            use(listed(no_target), replace(ROLES, without="drop"))
     with pytest.raises(SourceError, match="holds text; for classes use"):
         scan(listed(mixed), Roles(("label",)), False, 0, 10)
     zero = mixed.set_column(mixed.column_names.index("w"), "w", pa.array(np.zeros(N)))

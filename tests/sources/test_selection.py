@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from bochner.sources.base import SourceError
+from bochner.sources.base import Batch, SourceError
 from bochner.sources.schema import Selection
 
 N = 100_000
@@ -28,7 +28,7 @@ TABLE = pa.table(
     ],
 )
 def test_columns(selection, names):
-    assert selection.apply(TABLE).equals(TABLE.select(names))
+    assert selection.take(Batch(TABLE)).X.equals(TABLE.select(names))
     assert (
         selection.schema(TABLE.schema)
         == selection.needed(TABLE.schema)
@@ -42,11 +42,13 @@ def test_rows_keep_their_order_and_may_depend_on_other_columns():
     assert selection.needed(TABLE.schema).names == ["a", "b", "c"]
     assert selection.schema(TABLE.schema).names == ["a"]
     mask = (TABLE["b"].to_numpy() < N // 2) & (np.arange(N) % 2 == 0)
-    assert selection.apply(TABLE)["a"].to_pylist() == np.flatnonzero(mask).tolist()
+    assert (
+        selection.take(Batch(TABLE)).X["a"].to_pylist() == np.flatnonzero(mask).tolist()
+    )
     assert (
         pickle.loads(pickle.dumps(selection))  # noqa: S301
-        .apply(TABLE)
-        .equals(selection.apply(TABLE))
+        .take(Batch(TABLE))
+        .X.equals(selection.take(Batch(TABLE)).X)
     )
 
 

@@ -146,16 +146,6 @@ def test_moments_have_the_same_bits_however_rows_come(listed, threads):
             assert moments(rows=rows).tobytes() == whole.tobytes()
 
 
-def test_rows_without_target(listed, mixed):
-    values = mixed["y"].to_pandas().where(np.arange(3000) % 3 > 0)
-    table = mixed.set_column(
-        mixed.column_names.index("y"), "y", pa.array(values, from_pandas=True)
-    )
-    source = encoded(listed(table, rows=100), replace(ROLES, without="drop"))
-    assert source.n_rows == 2000
-    assert_array_equal(source.whole().y[:, 0], values.dropna())
-
-
 def test_rows_to_predict_have_no_targets(listed, mixed):
     X = mixed.drop_columns(["y", "w"])
     source = replace(

@@ -24,9 +24,10 @@ from bochner.design.reductions import (
     sum_of_moments,
 )
 from bochner.devices.device import Device
-from bochner.engines.base import Engine, reduce
+from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL, available_memory, limited, shards
 from bochner.engines.progress import Advance, no_advance
+from bochner.engines.sums import reduce
 from bochner.features.base import Centres, DenseFeatures, FeatureMap
 from bochner.features.binning import DenseBins, hashed_bins
 from bochner.features.device_features import DeviceFeatures, on_device

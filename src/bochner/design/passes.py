@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bochner.design.reductions import Blocks
-from bochner.engines.base import Engine, RangeSum, results, whole, with_sum
+from bochner.engines.base import Engine
 from bochner.engines.progress import Advance, no_advance
+from bochner.engines.sums import RangeSum, whole, with_sum
 from bochner.features.base import Centres, FeatureMap
 from bochner.features.device_features import DeviceFeatures
 from bochner.features.stored import StoredRows
@@ -186,7 +187,7 @@ class Groups:
             self.engine.submit(task, group, self.passes, *sent) for group in self.groups
         ]
         for n_rows, group_sums in zip(
-            self.n_rows, results(self.engine, handles), strict=True
+            self.n_rows, self.engine.results(handles), strict=True
         ):
             for one in deepcopy(group_sums):  # which may be read-only
                 sums = with_sum(sums, one)

@@ -170,13 +170,12 @@ SHIFTS = 40
 R = TypeVar("R")
 
 
-def product(A: NDArray, B: NDArray, out: NDArray | None = None) -> NDArray:
+def product(A: NDArray, B: NDArray) -> NDArray:
     """Return A B, shape (n, m), by tiles of its rows, or of its columns where there
     are few rows.
     """
     (n, k), m = A.shape, B.shape[1]
-    if out is None:
-        out = np.empty((n, m), np.result_type(A, B))
+    out = np.empty((n, m), np.result_type(A, B))
     if n * k * m <= SMALL or max(n, m) <= PANEL:
         with single_threaded_blas():
             return np.matmul(A, B, out=out)

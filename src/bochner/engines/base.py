@@ -1,15 +1,9 @@
-"""Where work runs: what every engine offers, and sums over parts of the rows by any
-of them.
-"""
+"""Where work runs: what every engine offers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
-from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
-
-T = TypeVar("T")
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Protocol
 
 
 class EngineError(RuntimeError):
@@ -24,10 +18,10 @@ class Engine(Protocol):
     Work and its arguments are plain objects that can be pickled, where they have to
     travel. Work may say with an attribute `n_bytes` what memory a call takes, and with
     ``whole_worker = True`` that it uses all threads of its worker; any other has one.
-    An engine may have a method ``watch(handle, done)``, which lets it call ``done()``
-    in the thread that waits for a result, once that of the handle is there; an
-    attribute `n_processes`, the workers that keep results each for itself; and
-    `worker_memory`, the bytes that work may take on each worker, or None.
+    An engine that keeps results may have a method ``watch(handle, done)``, which lets
+    it call ``done()`` in the thread that waits for a result, once that of the handle is
+    there; an attribute `n_processes`, the workers that keep results each for itself;
+    and `worker_memory`, the bytes that work may take on each worker, or None.
 
     Attributes
     ----------
@@ -35,7 +29,8 @@ class Engine(Protocol):
         Whether work runs in other processes: what it is given travels, and is never
         changed by work done elsewhere.
     keeps_results : bool
-        Whether results stay where they were made until they are asked for.
+        Whether results stay where they were made until they are asked for; other work
+        may take them there, by their handles.
     n_workers : int
         Works that can run at a time, about.
     """
@@ -48,109 +43,12 @@ class Engine(Protocol):
         """Works that can run at a time, about."""
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Give work away; a handle of its result. Arguments may be handles, which
-        the work gets the results of.
-        """
+        """Give work away; a handle of its result."""
 
     def share(self, value: Any) -> Any:
-        """A handle of a value that many calls take."""
+        """A handle of a value that many calls take as an argument."""
 
-    def result(self, handle: Any) -> Any:
-        """Wait for a result; raises what the work has raised."""
-
-
-def reduce(
-    engine: Engine,
-    parts: Sequence[T],
-    work: Callable[..., Any],
-    shared: Any = None,
-    advance: Callable[[int], object] | None = None,
-) -> Any:
-    """Return the sum of ``work(part, shared)`` over the parts, added in a fixed binary
-    tree.
-
-    Each result must have ``+=``, and is added to in place. The order of the additions
-    is that of the parts, whatever the engine and its speed: the same bits on one thread
-    and on many machines.
-
-    Parameters
-    ----------
-    engine : Engine
-    advance : callable, optional
-        Called with the index of each part that is done, by engines that can watch work.
-    """
-    common = engine.share(shared)
-    add = partial(engine.submit, _sum_of if engine.is_remote else sum_in_place)
-    sums: list[RangeSum] = []
-    for k, part in enumerate(parts):
-        handle = engine.submit(work, part, common)
-        if advance is not None and hasattr(engine, "watch"):
-            engine.watch(handle, partial(advance, k))
-        sums = with_sum(sums, RangeSum(k, 1, handle), add)
-    total = whole(sums, add)
-    # Handles would keep parts of the sum, while all of it is waited for
-    del common, sums, handle
-    return engine.result(total)
-
-
-class RangeSum(NamedTuple):
-    """The sum over a number of parts, a power of two, from the first of them on."""
-
-    first: int
-    size: int
-    total: Any
-
-
-def sum_in_place(left: Any, right: Any) -> Any:
-    """The sum, which takes the place of the first."""
-    left += right
-    return left
-
-
-def with_sum(
-    sums: list[RangeSum],
-    next_sum: RangeSum,
-    add: Callable[[Any, Any], Any] = sum_in_place,
-) -> list[RangeSum]:
-    """Sums over consecutive ranges and the next one, neighbours added where the tree
-    of `reduce` does.
-    """
-    size = 2 * next_sum.size
-    if not sums or 2 * sums[-1].size != size or sums[-1].first % size:
-        return [*sums, next_sum]
-    first, _, earlier_total = sums[-1]
-    return with_sum(
-        sums[:-1], RangeSum(first, size, add(earlier_total, next_sum.total)), add
-    )
-
-
-def whole(
-    sums: Sequence[RangeSum], add: Callable[[Any, Any], Any] = sum_in_place
-) -> Any:
-    """The sum over all parts, as `reduce` returns it, of ranges that are added as
-    far as `with_sum` does.
-    """
-    total = sums[-1].total
-    for one in reversed(sums[:-1]):
-        total = add(one.total, total)
-    return total
-
-
-def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:
-    """Yield the results of several handles, whose work is done at the same time."""
-    if engine.keeps_results:
-        yield from map(engine.result, handles)
-    else:
-        yield from engine.result(engine.submit(together, *handles))
-
-
-def together(*values: Any) -> tuple[Any, ...]:
-    """The values, as one."""
-    return values
-
-
-def _sum_of(left: Any, right: Any) -> Any:
-    """The sum, which leaves both as they are: what has to be done again finds them
-    so.
-    """
-    return sum_in_place(deepcopy(left), right)
+    def results(self, handles: Sequence[Any]) -> Generator[Any]:
+        """Wait for the results of works that may be done at the same time, and yield
+        them in order; raises what the work has raised.
+        """

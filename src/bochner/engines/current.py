@@ -43,7 +43,7 @@ def as_engine(engine: Any) -> Engine:
         return DaskEngine(client)
     if isinstance(engine, Executor):
         return FuturesEngine(engine)
-    asked = "submit", "share", "result", "is_remote"
+    asked = "submit", "share", "results", "is_remote"
     if not isinstance(engine, type) and all(hasattr(engine, one) for one in asked):
         return engine
     if "://" in str(engine):

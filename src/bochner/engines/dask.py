@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -153,13 +153,12 @@ class Cluster:
             )
 
     def _require_same_versions(self) -> None:
-        own_versions = _asker()()
-        worker_versions = self._answer(
-            partial(self.client.run, _asker(), on_error="return")
-        )
-        for address, theirs in worker_versions.items():
-            # An exception is of a worker that has left meanwhile
-            if isinstance(theirs, set) and theirs != own_versions:
+        ask = partial(self.client.get_versions, packages=["numpy", "bochner"])
+        answer: Any = self._answer(ask)
+        own_versions = _versions(answer["client"])
+        for address, worker in answer["workers"].items():
+            theirs = _versions(worker)
+            if theirs != own_versions:
                 raise EngineError(
                     f"The worker at {address} has "
                     f"{', '.join(sorted(theirs - own_versions))}, "
@@ -176,22 +175,14 @@ class Cluster:
             raise EngineError(SILENT) from None
 
 
-def _asker() -> Callable[[], set[str]]:
-    """What returns versions; it travels as code, for workers that have no bochner."""
-
-    def versions() -> set[str]:
-        import sys
-        from importlib import import_module
-
-        version_texts = {f"Python {sys.version_info[0]}.{sys.version_info[1]}"}
-        for name in ("numpy", "bochner"):
-            try:
-                version_texts.add(f"{name} {import_module(name).__version__}")
-            except ImportError:
-                version_texts.add(f"{name} missing")
-        return version_texts
-
-    return versions
+def _versions(process: dict[str, Any]) -> set[str]:
+    """What must be the same everywhere, of what Dask says of a process."""
+    packages = process["packages"]
+    python = ".".join(packages["python"].split(".")[:2])
+    libraries = {
+        f"{name} {packages[name] or 'missing'}" for name in ("numpy", "bochner")
+    }
+    return {f"Python {python}", *libraries}
 
 
 def _is_busy(worker: dict[str, Any]) -> bool:
@@ -324,8 +315,9 @@ class DaskEngine:
         """
         self._watched[handle] = done
 
-    def result(self, handle: Future) -> Any:
-        """Wait for a result and get it; an interrupt, or a failure, cancels the work.
+    def results(self, handles: Sequence[Future]) -> Generator[Any]:
+        """Wait for results and get them one by one; an interrupt, or a failure,
+        cancels the work.
 
         Raises
         ------
@@ -333,6 +325,10 @@ class DaskEngine:
             Where the cluster is lost, has no workers, does nothing, or its workers die
             of this work.
         """
+        for handle in handles:
+            yield self._result(handle)
+
+    def _result(self, handle: Future) -> Any:
         self.cluster.begin_to_look()
         with self._explaining():
             try:

@@ -5,9 +5,9 @@ MPI's, Dask's.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import (
-    FIRST_COMPLETED,
     BrokenExecutor,
     CancelledError,
     Executor,
@@ -18,8 +18,7 @@ from itertools import islice
 from typing import Any
 
 from bochner.engines.base import EngineError
-from bochner.engines.local import Task, ready_tasks
-from bochner.engines.remote import Call, Packed, unpacked
+from bochner.engines.remote import Call, Packed
 
 AHEAD = 2  # works that are given to an executor at a time, for each of its workers
 PATIENCE = 600.0  # seconds without any result; a part of the rows takes seconds
@@ -35,8 +34,8 @@ class FuturesEngine:
         Of processes, on this machine or on others; of threads, each of which does a
         work by itself.
     patience : float, default=600
-        Seconds to wait while no work is done at all. Few executors notice that a
-        process stands still.
+        Seconds to wait for the first of the works that are not done. Few executors
+        notice that a process stands still.
     """
 
     is_remote = True
@@ -46,7 +45,6 @@ class FuturesEngine:
     def __init__(self, executor: Executor, patience: float = PATIENCE) -> None:
         self.executor = executor
         self.patience = patience
-        self._watched = dict[Task, Callable[[], object]]()
 
     @property
     def n_workers(self) -> int:
@@ -58,64 +56,44 @@ class FuturesEngine:
             or 1
         )
 
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> Task:
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Call:
         """Note what is to be done."""
-        return Task(work, arguments)
+        return Call(work, arguments)
 
-    def watch(self, handle: Task, done: Callable[[], object]) -> None:
-        """Call ``done()`` while a result is waited for, once that of the handle is
-        there.
-        """
-        self._watched[handle] = done
-
-    def result(self, handle: Task | Packed) -> Any:
-        """Let the workers do what waits for nothing, a few works ahead, and do here
-        what waits for their results.
+    def results(self, handles: Sequence[Call]) -> Generator[Any]:
+        """Let the workers do the works, a few ahead of the one that is waited for.
 
         Raises
         ------
         EngineError
-            Where a process of the executor has died, it takes no work, or does none for
-            as long as its patience.
+            Where a process of the executor has died, it takes no work, or has not done
+            the next one within its patience.
         """
-        if isinstance(handle, Packed):
-            return unpacked(handle)
-        waiting = iter(ready_tasks(handle))
-        running = dict[Future, Task]()
+        waiting = iter(handles)
+        running = deque[Future]()
         try:
-            while not handle.done:
+            while True:
                 try:
-                    for task in islice(waiting, AHEAD * self.n_workers - len(running)):
-                        call = Call(task.work, tuple(task.take_arguments()))
-                        running[self.executor.submit(call.do)] = task
+                    for call in islice(waiting, AHEAD * self.n_workers - len(running)):
+                        running.append(self.executor.submit(call.do))
                 except RuntimeError as error:
                     raise _lost(error) from error
-                done = wait(running, self.patience, FIRST_COMPLETED).done
-                if not done:
+                if not running:
+                    return
+                if not wait([running[0]], self.patience).done:
                     raise EngineError(
-                        f"The executor has finished no work for {self.patience:g} s: "
-                        "a process of it may stand "
-                        "still. Make a new one and start again; if it only is slow, "
-                        "give it more time: "
+                        f"The executor has not finished a work for {self.patience:g} "
+                        "s: a process of it may stand still. Make a new one and start "
+                        "again; if it only is slow, give it more time: "
                         "engine=bochner.engines.futures.FuturesEngine(executor, "
                         "patience=3600)."
                     )
-                for future in done:
-                    self._finish(running.pop(future), future.result())
+                yield running.popleft().result()
         except (BrokenExecutor, CancelledError) as error:
             raise _lost(error) from error
         finally:
-            self._watched = {}
             for future in running:
                 future.cancel()
-        return handle.value
-
-    def _finish(self, task: Task, value: Any) -> None:
-        followers = task.finish(value)
-        if done := self._watched.pop(task, None):
-            done()
-        for one in followers:
-            self._finish(one, one.work(*map(unpacked, one.take_arguments())))
 
 
 def _lost(error: BaseException) -> EngineError:

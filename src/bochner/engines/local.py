@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 from _thread import start_new_thread
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache, lru_cache, partial
@@ -18,7 +18,6 @@ from typing import Any, Generic, TypeVar
 
 from joblib import cpu_count
 
-from bochner.engines.base import sum_in_place
 from bochner.engines.blas import single_threaded_blas
 from bochner.settings import as_size, current, free_addresses, resident_bytes
 
@@ -59,83 +58,6 @@ def _trim() -> Callable[[int], int]:
         return ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):
         return lambda _: 0
-
-
-class Task:
-    """Work whose result is still to come, and the tasks that wait for it.
-
-    Its methods are called by one thread at a time.
-    """
-
-    def __init__(self, work: Callable[..., Any], arguments: tuple) -> None:
-        self.work = work
-        self.arguments = arguments
-        self.value = None
-        self.done = False
-        self.followers: list[Task] = []
-        self.missing = self.awaited = 0
-        for argument in arguments:
-            if isinstance(argument, Task):
-                self.missing += argument.lead(self)
-
-    def lead(self, follower: Task) -> bool:
-        """Note what takes the result; whether it has to wait."""
-        if self.done and self.followers and not self.awaited:
-            raise ValueError(
-                "This result has been handed over: submit all work that needs it "
-                "before asking for any."
-            )
-        self.followers.append(follower)
-        self.awaited += 1
-        return not self.done
-
-    def is_ready_after_one_more(self) -> bool:
-        """Note that something it waits for is done; whether that was the last."""
-        self.missing -= 1
-        return not self.missing
-
-    def take_arguments(self) -> list[Any]:
-        """The arguments, which are not kept."""
-        values = [
-            argument.hand_over() if isinstance(argument, Task) else argument
-            for argument in self.arguments
-        ]
-        self.arguments = ()
-        return values
-
-    def hand_over(self) -> Any:
-        """The result, which the last one that waited for it takes along: sums of
-        sums leave nothing behind.
-        """
-        value = self.value
-        self.awaited = self.awaited - 1
-        if not self.awaited:
-            self.value = None
-        return value
-
-    def finish(self, value: Any) -> list[Task]:
-        """Keep the result; the tasks that need nothing more."""
-        self.value = value
-        self.done = True
-        return [
-            follower
-            for follower in self.followers
-            if follower.is_ready_after_one_more()
-        ]
-
-
-def ready_tasks(task: Task) -> list[Task]:
-    """The tasks below this one that wait for no other, from the left to the right."""
-    if task.done:
-        return []
-    if not task.missing:
-        return [task]
-    return [
-        leaf
-        for argument in task.arguments
-        if isinstance(argument, Task)
-        for leaf in ready_tasks(argument)
-    ]
 
 
 # Rows; compiled loops that are cut at its multiples run in whole vector registers
@@ -452,11 +374,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-def for_rows(
-    work: Callable[[int, int], object], n_rows: int, step: int = STEP, least: int = STEP
-) -> None:
-    """Call ``work(start, stop)`` on pieces that cover ``range(n_rows)``, of `least`
-    rows or more, on all threads.
+def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP) -> None:
+    """Call ``work(start, stop)`` on pieces that cover ``range(n_rows)``, of `STEP` rows
+    or more, on all threads.
 
     Pieces begin at multiples of `step`: where the work goes through its rows by so
     many, a result that is written row by row does not depend on the number of threads.
@@ -464,7 +384,7 @@ def for_rows(
     feature maps this is 1.4 times as fast as one product on all threads.
     """
     units = -(-n_rows // step)
-    most = min(units, n_rows // least)
+    most = min(units, n_rows // STEP)
     pieces = min(_allowed(), most) if most > 1 else 1
     if pieces < 2:
         with single_threaded_blas():
@@ -486,12 +406,17 @@ def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, 
     return list(pairwise(n_rows * k // count for k in range(count + 1)))
 
 
-def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
-    """Return the sum of ``work(item)`` over the items, on all threads, added in the
-    fixed binary tree of `reduce`.
+def sum_in_place(left: Any, right: Any) -> Any:
+    """The sum, which takes the place of the first."""
+    left += right
+    return left
 
-    Who has done the later half of a sum adds it to the other, so that no handles of
-    tasks are made.
+
+def fold(work: Callable[[T], R], items: Sequence[T], threads: int | None = None) -> R:
+    """Return the sum of ``work(item)`` over the items, on all threads or at most
+    `threads`, added in the fixed binary tree of `reduce`.
+
+    Who has done the later half of a sum adds it to the other.
     """
     halves = dict[tuple[int, int], R]()
     lock = Lock()
@@ -513,57 +438,40 @@ def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
             size = 2 * size
         halves[0, size] = total
 
-    in_threads(add, range(len(items)))
+    in_threads(add, range(len(items)), threads)
     return halves.popitem()[1]
 
 
-class LocalEngine:
-    """The threads of this process. Work begins when its result is asked for.
-
-    Work that has an attribute `n_bytes`, the memory that each call takes beside its
-    arguments, runs on as many threads as a quarter of the free memory holds.
+def threads_in_memory(n_bytes: int) -> int | None:
+    """Threads that may work at a time where each call takes `n_bytes` bytes beside its
+    arguments, by a quarter of the memory that is free; None for all.
     """
+    free = available_memory() if n_bytes else None
+    return None if free is None else int(max(OWN_SHARE * free // n_bytes, 1))
+
+
+class LocalEngine:
+    """The threads of this process. Work begins when its result is asked for."""
 
     is_remote = False
-    keeps_results = True
-
-    def __init__(self) -> None:
-        self._lock = Lock()
+    keeps_results = False
 
     @property
     def n_workers(self) -> int:
         """Threads."""
         return n_threads()
 
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> Task:
+    def submit(self, work: Callable[..., R], *arguments: Any) -> Callable[[], R]:
         """Note what is to be done."""
-        return Task(work, arguments)
+        return partial(work, *arguments)
 
     def share(self, value: T) -> T:
         """The value itself, as threads share all memory."""
         return value
 
-    def result(self, handle: Task) -> Any:
-        """Do the work that a result needs, on all threads; who has done a task goes
-        on with what waited for it.
-        """
-        ready = ready_tasks(handle)
-        # As many threads as there is memory for their work
-        need = max((getattr(task.work, "n_bytes", 0) for task in ready), default=0)
-        free = available_memory() if need else None
-        threads = None if free is None else int(max(OWN_SHARE * free // need, 1))
-        in_threads(self._run, ready, threads)
-        return handle.value
-
-    def _run(self, task: Task) -> None:
-        with self._lock:
-            arguments = task.take_arguments()
-        value = task.work(*arguments)
-        del arguments
-        with self._lock:
-            ready = task.finish(value)
-        for follower in ready:
-            self._run(follower)
+    def results(self, handles: Sequence[Callable[[], R]]) -> Generator[R]:
+        """Do the work on all threads."""
+        yield from in_threads(lambda work: work(), handles)
 
 
 LOCAL = LocalEngine()

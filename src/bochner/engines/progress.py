@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 Advance = Callable[[int], None]
 
@@ -35,35 +36,17 @@ def progress(label: str, total: int | None, shown: bool) -> Iterator[Advance]:
     """Yield ``advance(rows)``, which moves a bar on standard error or in a notebook;
     silent where nobody watches.
 
-    It tells how many rows a second are done and how long the rest will take. Where the
-    total is not known (None) the bar pulses.
+    It tells how long the rest will take. Where the total is not known (None) the bar
+    pulses.
     """
     if not shown or not is_watched():
         yield no_advance
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
-    columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
-    if total is not None:
-        columns += [TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()]
-    columns.append(TextColumn("{task.fields[speed]}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total, speed="")
-
-        def advance(rows: int) -> None:
-            bar.advance(task, rows)
-            speed = bar.tasks[0].speed
-            if speed:
-                bar.update(task, speed=f"{speed:,.0f} rows/s")
-
-        yield advance
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        yield partial(bar.advance, bar.add_task(label, total=total))
 
 
 def log(text: str, shown: bool) -> None:

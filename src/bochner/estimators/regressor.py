@@ -551,7 +551,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
         """Targets, weights, and the targets' means and deviations."""
-        y = checked_numbers(self, X, y, "KernelMachineClassifier")
+        y = checked_numbers(self, X, y)
         weight = checked_weight(sample_weight, X)
         values = y.reshape(len(y), -1)
         bounds = PredictionBounds.of(values, weight)

@@ -54,9 +54,9 @@ def require_target(estimator: Any, y: Any) -> None:
         )
 
 
-def checked_numbers(estimator: Any, X: Any, y: Any, classifier: str) -> Floats:
-    """Targets of regression, shape (n,) or (n, K); a ValueError names the
-    classifier, where they are text.
+def checked_numbers(estimator: Any, X: Any, y: Any) -> Floats:
+    """Targets of regression, shape (n,) or (n, K); a ValueError names the classifier,
+    where they are text.
     """
     y = values_of(y)
     require_target(estimator, y)
@@ -65,10 +65,9 @@ def checked_numbers(estimator: Any, X: Any, y: Any, classifier: str) -> Floats:
             _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
         )
     except ValueError as error:
-        text = "could not convert string" in str(error)
-        raise (
-            ValueError(f"{error}. For classes use {classifier}.") if text else error
-        ) from None
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(f"{error}. For classes use KernelMachineClassifier.") from None
     with np.errstate(invalid="ignore"):  # of a sum of inf and -inf
         assert_all_finite(y, input_name="y")  # also of text, as "NaN"
     check_consistent_length(X, y)

@@ -261,7 +261,7 @@ def open_data(
     # Small tables are read at once, unless others read them
     is_elsewhere = engine.is_remote and (table.n_rows or 0) > stream.sample_rows
     if stream.is_small and not is_elsewhere:
-        return Given(*stream.gather()[:4])
+        return Given(*stream.gather())
     return Given(None, None, None, stream=stream)
 
 

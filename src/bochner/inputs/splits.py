@@ -125,7 +125,7 @@ def with_validation(rows: Any, others: Any) -> Any:
     """Training rows, and other ones below them that only validate: they have no weight
     in the fit. Both are `TrainingRows`.
     """
-    refuse_other_kinds(rows.X, others.X, "validation")
+    refuse_other_kinds(rows.X, others.X)
     n_rows, n_others = rows.X.shape[0], others.X.shape[0]
     is_other = np.arange(n_rows + n_others) >= n_rows
     weight = np.zeros(len(is_other))

@@ -12,9 +12,9 @@ from bochner.data.table_input import is_frame
 from bochner.sources.rows import concat
 
 
-def refuse_other_kinds(X: Any, other: Any, name: str) -> None:
-    """Raise ValueError where a column of a second table, which has a name, is of
-    another kind than that of the first.
+def refuse_other_kinds(X: Any, other: Any) -> None:
+    """Raise ValueError where a column of validation rows is of another kind than that
+    of X.
     """
     if not (is_frame(X) and is_frame(other)):
         return
@@ -22,8 +22,8 @@ def refuse_other_kinds(X: Any, other: Any, name: str) -> None:
     for column, kind in first.items():
         if _kind(kind) != _kind(second.get(column, kind)):
             raise ValueError(
-                f"Column {column!r} of {name} has the type {second[column]}, and that "
-                f"of X {kind}: give both the same."
+                f"Column {column!r} of validation has the type {second[column]}, and "
+                f"that of X {kind}: give both the same."
             )
 
 

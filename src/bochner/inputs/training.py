@@ -152,7 +152,7 @@ class TrainingRows:
             What the rows are called there.
         """
         summary = stream.scan(seed, labels, verbose, what)
-        X, y, weight, groups, _ = summary.sample
+        X, y, weight, groups = summary.sample
         return cls(X, Target(y, weight), stream, summary, groups=groups)
 
     @property
@@ -300,8 +300,6 @@ class TrainingRows:
         table = self.stream.table
         summary = self.summary
         sample = sample.encoded(dtype)
-        if encode is None and table.sample is None and summary.n_rows == sample.n_rows:
-            return TrainingSet(encoder, sample, sample, sample.n_rows)
         n_rows = self.n_rows or uncounted or summary.n_seen
         total = summary.weight * n_rows / summary.n_seen
         all_rows = StreamSource(
@@ -367,7 +365,7 @@ def open_training(
     """
     X, y, weight, groups, stream = open_data(X, y, sample_weight, without, groups)
     if stream is not None and refusal and stream.is_small:
-        X, y, weight, groups, _ = stream.gather()
+        X, y, weight, groups = stream.gather()
         stream = None
     if stream is None:
         rows = check(X, y, weight)

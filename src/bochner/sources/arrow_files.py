@@ -1,22 +1,22 @@
-"""Parquet and Arrow files, and datasets of these, as parts: row groups and record
-batches.
+"""Parquet files, whose row groups are parts; Arrow files, datasets and lazy frames,
+whose rows go to a temporary file.
 """
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
+from bochner.sources.batches import errors_at, import_batches, numbered
 from bochner.sources.column_values import index_columns, warn_of_index
 from bochner.sources.imported import TemporaryFolder
 from bochner.sources.paths import FileState, arrow_file, reason
@@ -25,72 +25,97 @@ from bochner.sources.schema import (
     Selection,
     bare,
     fitted,
+    narrowed,
     needed_of_files,
     require,
-    standard_layout,
     unified,
 )
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
 BUFFER_BYTES = 256 << 10  # of a column
-# Of a value at least, and of a batch that has text at most
-TEXT_BYTES, TEXT_ROWS = 32, 1 << 16
-MAGIC = b"ARROW1"
+BATCH_ROWS = 1 << 16  # of a batch, at most
+VALUE_BYTES = 8
+MAGIC = b"ARROW1"  # of Arrow files, which streams lack
 ROW_GROUP = 1 << 16  # rows of a row group that is written
-CURE = "give their folder, or their paths, in place of the Dataset"
+DAMAGED = "copy or write the file again"
 
 
 class Contents(NamedTuple):
-    """What a file says that it holds.
+    """What a Parquet file says that it holds.
 
     Attributes
     ----------
     file : FileState
     schema : pyarrow.Schema
-    units : list of (int, int)
-        Rows and bytes of the row groups or record batches.
-    whole : bool
-        Whether it can only be read from its first byte on, and is one part.
-    frame_index : tuple of str
+    groups : list of (int, int)
+        Rows and bytes of the row groups.
+    frame_index : list of str
         Columns that are the index of a data frame.
     """
 
     file: FileState
     schema: pa.Schema
-    units: list[tuple[int, int]]
-    whole: bool = False
-    frame_index: tuple[str, ...] = ()
+    groups: list[tuple[int, int]]
+    frame_index: list[str]
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> Contents:
+        """That of a file, by its footer; SourceError for a damaged one."""
+        state = FileState.of(path)
+        try:
+            with _opened(state.path) as file:
+                groups = map(file.metadata.row_group, range(file.num_row_groups))
+                sizes = [(group.num_rows, group.total_byte_size) for group in groups]
+                schema = file.schema_arrow
+                return cls(state, bare(schema), sizes, index_columns(schema))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise SourceError(
+                f"{path}: damaged Parquet file ({reason(error)}); copy or write it "
+                "again"
+            ) from error
+
+    def cuts(self) -> Iterator[tuple[int, int, int]]:
+        """Yield first, stop and rows of row groups that are read together: small
+        neighbours are.
+        """
+        first = rows = size = 0
+        for stop, (more_rows, more_size) in enumerate(self.groups):
+            if rows and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES):
+                yield first, stop, rows
+                first = stop
+                rows = 0
+                size = 0
+            rows += more_rows
+            size += more_size
+        if rows:
+            yield first, len(self.groups), rows
 
 
 @dataclass(frozen=True)
-class FilePart(ABC):
-    """Consecutive row groups or record batches of a file.
+class ParquetPart:
+    """Consecutive row groups of a Parquet file, a `Part`; they are decoded page by
+    page, so that their size does not matter.
 
     Attributes
     ----------
     file : FileState
     first, stop : int
-        Row groups or record batches.
+        Row groups.
     rows : int
         Of all of them.
     selection : Selection
     schema : pyarrow.Schema
         Of the columns to read.
-    constants : pyarrow.Table
-        Columns that are the same in all rows, and not in the file: one row.
     folder : TemporaryFolder or None
         Which lives as long as parts of a temporary file; in another process its path.
     """
 
-    unit: ClassVar[str]
-    units: ClassVar[str]
     file: FileState
     first: int
     stop: int
     rows: int
     selection: Selection
     schema: pa.Schema
-    constants: pa.Table
     folder: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -99,10 +124,9 @@ class FilePart(ABC):
         paths: Sequence[str | os.PathLike[str]],
         selection: Selection,
         schema: pa.Schema | None = None,
-        constants: Sequence[pa.Table] | None = None,
     ) -> tuple[tuple[Self, ...], pa.Schema]:
-        """Parts of files of one kind, small neighbours together, and the schema of what
-        is wanted of them.
+        """Parts of files, small neighbours together, and the schema of what is wanted
+        of them.
 
         Parameters
         ----------
@@ -111,56 +135,34 @@ class FilePart(ABC):
         schema : pyarrow.Schema, optional
             Types that columns are to have, whatever they have in the files; it may
             leave columns out.
-        constants : sequence of pyarrow.Table of one row, optional
-            For each file columns that are not in it.
 
         Raises
         ------
         SourceError
-            Where a file has other columns than the first, or there are no rows at all.
+            Where a file is damaged, or has other columns than the first, or there are
+            no rows at all.
         """
-        contents = [cls.contents(path) for path in paths]
-        constants = [pa.table({})] * len(contents) if constants is None else constants
-        wholes = [
-            pa.schema([*one.schema, *more.schema])
-            for one, more in zip(contents, constants, strict=True)
-        ]
-        index = selection.index(
-            dict.fromkeys(name for one in contents for name in one.frame_index)
-        )
-        selection = selection.without(index)
+        contents = [Contents.of(path) for path in paths]
+        index = [name for one in contents for name in one.frame_index]
+        selection = _without_index(selection, index)
         asked = pa.schema(schema or ())
-        files = [
-            (one.file.path, whole) for one, whole in zip(contents, wholes, strict=True)
-        ]
+        files = [(one.file.path, one.schema) for one in contents]
         schema = unified(needed_of_files(files, selection, asked), asked)
-        warn_of_index(index)
         parts = tuple(
-            cls(one.file, first, stop, rows, selection, schema, more)
-            for one, more in zip(contents, constants, strict=True)
-            for first, stop, rows in _cuts(one)
+            cls(one.file, first, stop, rows, selection, schema)
+            for one in contents
+            for first, stop, rows in one.cuts()
         )
         if not parts:
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
         return parts, selection.kept(schema)
 
-    @classmethod
-    @abstractmethod
-    def contents(cls, path: str | os.PathLike[str]) -> Contents:
-        """What a file says that it holds; SourceError for a damaged one."""
-
-    @abstractmethod
-    def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield what is in the file, those columns at least, found valid: others can
-        end the process.
-        """
-
     @property
     def name(self) -> str:
         """The file and the place in it."""
-        place = f"{self.unit} {self.first}"
+        place = f"row group {self.first}"
         if self.stop > self.first + 1:
-            place = f"{self.units} {self.first} to {self.stop - 1}"
+            place = f"row groups {self.first} to {self.stop - 1}"
         return f"{self.file.path}, {place}"
 
     @property
@@ -168,109 +170,40 @@ class FilePart(ABC):
         """Number of rows; None where a condition leaves some out."""
         return None if self.selection.where is not None else self.rows
 
-    @property
-    def names(self) -> list[str]:
-        """Columns to read of the file."""
-        return [
-            name
-            for name in self.schema.names
-            if name not in self.constants.column_names
-        ]
-
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield tables of at most about `n_bytes` bytes."""
         self.file.check(self.name)
         count = 0
-        for batch in self._undamaged(n_bytes):
+        for batch in self._batches(n_bytes):
             self.file.check(self.name)
             count += batch.num_rows
-            columns = {name: batch.column(name) for name in self.names}
-            for name in self.constants.column_names:
-                columns[name] = pa.repeat(self.constants[name][0], batch.num_rows)
-            table = fitted(pa.table(columns), self.schema, self.name)
-            yield from Batch(self.selection.apply(table)).split(n_bytes)
+            table = fitted(pa.Table.from_batches([batch]), self.schema, self.name)
+            yield from self.selection.take(Batch(table)).split(n_bytes)
         if count != self.rows:
             raise SourceError(
                 f"{self.name}: {count} rows, but the file declares {self.rows}; "
                 "write it again"
             )
 
-    def _undamaged(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield what is in the file, found valid: other batches can end the process."""
+        names = self.schema.names
+        groups = list(range(self.first, self.stop))
         try:
-            yield from self.batches(n_bytes)
+            with _opened(self.file.path, _footer(self.file)) as file:
+                rows = max(n_bytes // _row_bytes(file, names, self.first), 1)
+                # Equal texts may be written once, and take more memory than that
+                rows = min(rows, self.rows, BATCH_ROWS)
+                for batch in file.iter_batches(rows, groups, names, use_threads=False):
+                    batch.validate(full=True)
+                    yield batch
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
             self.file.check(self.name)
             raise SourceError(
-                f"{self.name}: damaged ({reason(error)}); copy or write the file again"
+                f"{self.name}: damaged ({reason(error)}); {DAMAGED}"
             ) from error
-
-
-def _cuts(one: Contents) -> Iterator[tuple[int, int, int]]:
-    """First, stop and rows of units that are read together: small neighbours are."""
-    first = rows = size = 0
-    for stop, (more_rows, more_size) in enumerate(one.units):
-        if (
-            rows
-            and not one.whole
-            and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES)
-        ):
-            yield first, stop, rows
-            first = stop
-            rows = 0
-            size = 0
-        rows += more_rows
-        size += more_size
-    if rows:
-        yield first, len(one.units), rows
-
-
-def width_of(kind: pa.DataType) -> int:
-    """Bits of a value; 0 of text, categories and whatever else has no fixed width."""
-    try:
-        return 0 if pa.types.is_dictionary(kind) else kind.bit_width
-    except ValueError:
-        return 0
-
-
-class ParquetPart(FilePart):
-    """Consecutive row groups of a file, decoded page by page, so that their size
-    does not matter.
-    """
-
-    unit = "row group"
-    units = "row groups"
-
-    @classmethod
-    def contents(cls, path: str | os.PathLike[str]) -> Contents:
-        """Its row groups, by its footer."""
-        state = FileState.of(path)
-        try:
-            with _opened(state.path) as file:
-                groups = map(file.metadata.row_group, range(file.num_row_groups))
-                units = [(group.num_rows, group.total_byte_size) for group in groups]
-                schema = file.schema_arrow
-                index = tuple(index_columns(schema))
-                return Contents(state, bare(schema), units, frame_index=index)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise SourceError(
-                f"{path}: damaged Parquet file ({reason(error)}); copy or write it "
-                "again"
-            ) from error
-
-    def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield rows in batches of at most about `n_bytes` bytes."""
-        groups = list(range(self.first, self.stop))
-        with _opened(self.file.path, _footer(self.file)) as file:
-            rows = max(n_bytes // _row_bytes(file, self.names, self.first), 1)
-            if not all(width_of(column.type) for column in self.schema):
-                rows = min(rows, TEXT_ROWS)
-            for batch in file.iter_batches(
-                min(rows, self.rows), groups, self.names, use_threads=False
-            ):
-                batch.validate(full=True)
-                yield batch
 
 
 @contextmanager
@@ -291,177 +224,133 @@ def _footer(state: FileState) -> Any:
 
 
 def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
-    """Bytes of a row in memory, about; of text those that the file leaves for it, in
-    which equal values may be one.
+    """Bytes of a row of some columns in memory, about: of a value at least those of a
+    number, and those that the file leaves for it.
     """
-    widths = {column.name: width_of(column.type) for column in file.schema_arrow}
-    fixed = sum(widths[name] for name in names) // 8
-    text = sum(not widths[name] for name in names)
-    if not text:
-        return fixed + 1
-    facts = file.metadata.row_group(group)
-    rest = facts.total_byte_size // max(facts.num_rows, 1) - sum(widths.values()) // 8
-    return fixed + max(rest, TEXT_BYTES * text)
+    whole = file.metadata
+    facts = whole.row_group(group)
+    written = facts.total_byte_size // max(facts.num_rows, 1)
+    return len(names) * (VALUE_BYTES + written // max(whole.num_columns, 1)) + 1
 
 
-class IpcPart(FilePart):
-    """Consecutive record batches of a file, copied a slice at a time, so that their
-    size does not matter.
+def open_arrow(
+    paths: Sequence[Path], selection: Selection, schema: pa.Schema | None, what: str
+) -> TableSource:
+    """Arrow IPC files and streams as a table, whose rows are read from a temporary
+    file.
 
-    But those that are compressed are held as a whole.
+    Parameters
+    ----------
+    paths : sequence of Path
+    selection : Selection
+    schema : pyarrow.Schema or None
+        Types that columns are to have.
+    what : str
+        Description of the files.
+
+    Raises
+    ------
+    SourceError
+        Where a file is damaged, or has other columns than the first, there are no rows,
+        or the disk is full.
     """
+    schemas = []
+    for path in paths:
+        with errors_at(str(path), f"; {DAMAGED}"):
+            schemas.append(_reader(path).schema)
+            bare(schemas[-1])  # an error where names are not UTF-8
+    exclude = selection.exclude
+    require({name for one in schemas for name in one.names}, exclude)
+    names = schemas[0].names
+    index = [name for one in schemas for name in index_columns(one)]
+    selection = _without_index(selection.among(names), index)
 
-    unit = "record batch"
-    units = "record batches"
+    def batches() -> Iterator[tuple[str, Batch]]:
+        for path in paths:
+            for place, batch in numbered(_tables(path), str(path), f"; {DAMAGED}"):
+                # Without columns that are to be left out and are in later files only
+                X = batch.X
+                there = [k for k in X.column_names if k in names or k not in exclude]
+                yield place, Batch(X.select(there))
 
-    @classmethod
-    def contents(cls, path: str | os.PathLike[str]) -> Contents:
-        """Its record batches, which of a stream are known by reading it from the
-        first byte.
-        """
-        state = FileState.of(path)
-        counts = []
-        try:
-            mapped = _mapped(state.path)
-            declared = _reader(mapped).schema
-            schema = bare(declared)
-            index = tuple(index_columns(declared))
-            # Of a stream one column is decoded, one that is fast to read
-            widths = [width_of(column.type) or math.inf for column in schema]
-            narrowest = [widths.index(min(widths))] if widths else []
-            for batch in _batches(mapped, narrowest, 0, None):
-                counts.append(batch.num_rows)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            place = f"{path}, record batch {len(counts)}"
-            raise SourceError(
-                f"{place}: damaged Arrow file ({reason(error)}); copy or write it again"
-            ) from error
-        units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
-        return Contents(state, schema, units, not _is_file(mapped), index)
-
-    def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield slices of about `n_bytes` bytes."""
-        mapped = _mapped(self.file.path)
-        schema = _reader(mapped).schema
-        names = self.names or schema.names[:1]
-        for batch in _batches(
-            mapped,
-            [schema.get_field_index(name) for name in names],
-            self.first,
-            self.stop,
-        ):
-            batch.validate()
-            batch = batch.select(names)
-            rows = max(batch.num_rows * n_bytes // max(batch.nbytes, 1), 1)
-            for start in range(0, batch.num_rows, rows):
-                self.file.check(self.name)
-                piece = batch.slice(start, rows)
-                piece.validate(full=True)
-                # In memory of its own: a file may be cut short, and the process with it
-                piece = pa.RecordBatch.from_arrays(
-                    [_owned(values) for values in piece.columns], names=names
-                )
-                # Which else counts as memory of this process
-                if hasattr(mmap, "MADV_DONTNEED"):
-                    mapped.madvise(mmap.MADV_DONTNEED)
-                yield piece
+    place = str(paths[0]) if len(paths) == 1 else what
+    empty = f"{paths[0]}: the table has column names but no rows"
+    return import_batches(batches(), place, what, selection, schema, empty)
 
 
-def _mapped(path: str) -> mmap.mmap:
-    with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+def _tables(path: Path) -> Iterator[pa.Table]:
+    """Yield the record batches of an Arrow file, found valid."""
+    state = FileState.of(path)
+    reader = _reader(path)
+    if hasattr(reader, "get_batch"):
+        reader = map(reader.get_batch, range(reader.num_record_batches))
+    for batch in reader:
+        batch.validate(full=True)
+        yield pa.Table.from_batches([batch])
+    state.check(str(path))
 
 
-def _batches(
-    mapped: mmap.mmap, columns: Sequence[int], first: int, stop: int | None
-) -> Iterator[pa.RecordBatch]:
-    """Consecutive record batches; of a stream all, and only some columns, by their
-    numbers.
-
-    To ask for columns of a file would copy all of a batch.
-    """
-    reader = _reader(mapped, columns)
-    if _is_file(mapped):
-        stop = reader.num_record_batches if stop is None else stop
-        yield from (reader.get_batch(k) for k in range(first, stop))
-    else:
-        yield from reader
-
-
-def _is_file(mapped: mmap.mmap) -> bool:
-    """Whether record batches can be read in any order, not as a stream."""
-    return mapped[: len(MAGIC)] == MAGIC
-
-
-def _reader(mapped: mmap.mmap, columns: Sequence[int] = ()) -> Any:
+def _reader(path: Path) -> Any:
+    """A reader of an Arrow file, or of a stream, whose bytes are mapped."""
     from pyarrow import ipc
 
-    if _is_file(mapped):
-        return ipc.open_file(
-            pa.py_buffer(mapped), options=ipc.IpcReadOptions(use_threads=False)
-        )
-    options = ipc.IpcReadOptions(included_fields=list(columns), use_threads=False)
-    return ipc.open_stream(pa.py_buffer(mapped), options=options)
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    opened = ipc.open_file if mapped[: len(MAGIC)] == MAGIC else ipc.open_stream
+    options = ipc.IpcReadOptions(use_threads=False)
+    return opened(pa.py_buffer(mapped), options=options)
 
 
-def _owned(values: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        indices = _owned(values.indices)
-        dictionary = _owned(values.dictionary)
-        return pa.DictionaryArray.from_arrays(
-            indices, dictionary, ordered=values.type.ordered
-        )
-    return pa.concat_arrays([values, values[:0]]).cast(standard_layout(values.type))
+def _without_index(selection: Selection, names: Iterable[str]) -> Selection:
+    """The selection without columns that are the index of a data frame, of which it
+    warns.
+    """
+    index = selection.index(dict.fromkeys(names))
+    warn_of_index(index)
+    return selection.without(index)
 
 
 def open_dataset(
     dataset: Any, selection: Selection = EVERYTHING, schema: pa.Schema | None = None
 ) -> TableSource:
-    """The files of a `pyarrow.dataset.Dataset`, with the columns that the names of
-    their folders hold.
+    """The rows of a `pyarrow.dataset.Dataset`, which Arrow reads once, into a temporary
+    file.
 
     Parameters
     ----------
     dataset : pyarrow.dataset.Dataset
-        Of Parquet or Arrow files on this machine.
+        Of files of any kind, on any file system, that Arrow reads; it may hold a
+        condition.
     selection : Selection, optional
     schema : pyarrow.Schema, optional
-        Types that columns are to have; those of the Dataset by default, where they
-        differ from those of its first file.
+        Types that columns are to have.
 
     Raises
     ------
     SourceError
-        Where the Dataset holds a condition, or anything else than whole files that can
-        be read here.
+        Where it cannot be read, there are no rows, or the disk is full.
     """
-    try:
-        fragments = list(dataset.get_fragments())
-    except ValueError as error:
-        raise SourceError(
-            "a Dataset with a condition cannot be opened; give the condition as where="
-        ) from error
-    paths, kind, what = _files(fragments)
-    constants = [_constants(fragment, dataset.schema) for fragment in fragments]
-    index = selection.index(index_columns(dataset.schema))
-    warn_of_index(index)
-    names = selection.without(index).kept_names(dataset.schema.names)
-    require(dataset.schema.names, [*names, *selection.exclude])
-    types = {
-        column.name: column.type
-        for column in [*fragments[0].physical_schema, *constants[0].schema]
-    }
-    asked = {
-        column.name: column
-        for column in dataset.schema
-        if column.type != types.get(column.name, column.type)
-    }
-    asked |= {column.name: column for column in schema or ()}
-    selection = replace(selection, columns=tuple(names))
-    parts, selected_schema = kind.of_files(
-        paths, selection, pa.schema(asked.values()), constants
-    )
-    return TableSource(parts, selected_schema, f"a Dataset of {what}")
+    selection = _without_index(selection, index_columns(dataset.schema))
+    names, selection, schema = narrowed(bare(dataset.schema), selection, schema)
+
+    def batches() -> Iterator[pa.Table]:
+        for batch in dataset.to_batches(
+            columns=names, use_threads=False, batch_readahead=0, fragment_readahead=0
+        ):
+            batch.validate(full=True)
+            table = pa.Table.from_batches([batch])
+            # Nulls among the categories, as those of folders are, cannot be kept
+            for k, column in enumerate(table.columns):
+                if pa.types.is_dictionary(column.type):
+                    values = column.cast(column.type.value_type)
+                    table = table.set_column(k, names[k], values.dictionary_encode())
+            yield table
+
+    name = "the Dataset"
+    what = "a Dataset in a temporary file"
+    empty = "the Dataset has no rows; give one with rows"
+    placed = numbered(batches(), name, f"; {DAMAGED}")
+    return import_batches(placed, name, what, selection, schema, empty)
 
 
 def open_lazy(
@@ -496,58 +385,3 @@ def open_lazy(
     parts, selected_schema = ParquetPart.of_files([path], selection, schema)
     parts = tuple(replace(part, folder=folder) for part in parts)
     return TableSource(parts, selected_schema, "a LazyFrame in a temporary file")
-
-
-def _files(fragments: Sequence[Any]) -> tuple[list[str], type[FilePart], str]:
-    """Paths of the files, what reads them, and what they are."""
-    from pyarrow import dataset as ds
-
-    if not fragments:
-        raise SourceError("the Dataset has no files; give one with rows")
-    if not all(isinstance(fragment, ds.FileFragment) for fragment in fragments):
-        raise SourceError(
-            "the Dataset is not made of files; give the table or the batches that it "
-            "was made from"
-        )
-    kinds = {fragment.format.default_extname for fragment in fragments}
-    if kinds not in ({"parquet"}, {"arrow"}, {"feather"}):
-        raise SourceError(
-            f"the Dataset is of {' and '.join(sorted(kinds))} files; {CURE}"
-        )
-    first = fragments[0]
-    if kinds == {"parquet"} and first.num_row_groups < first.metadata.num_row_groups:
-        raise SourceError(f"the Dataset leaves out row groups of {first.path}; {CURE}")
-    paths = [_local(fragment.path, fragment.filesystem) for fragment in fragments]
-    if len(set(paths)) < len(paths):
-        raise SourceError(f"the Dataset reads parts of a file, or one twice; {CURE}")
-    what = "Parquet" if kinds == {"parquet"} else "Arrow"
-    kind = ParquetPart if what == "Parquet" else IpcPart
-    return paths, kind, f"{len(paths):,} {what} file{'s' * (len(paths) > 1)}"
-
-
-def _local(path: str, filesystem: Any) -> str:
-    from pyarrow import fs
-
-    if isinstance(filesystem, fs.SubTreeFileSystem):
-        return _local(
-            os.path.join(filesystem.base_path, path.lstrip("/")), filesystem.base_fs
-        )
-    if not isinstance(filesystem, fs.LocalFileSystem):
-        raise SourceError(
-            f"{path} is on {filesystem.type_name}; files are read from this machine "
-            "only: copy them"
-        )
-    return path
-
-
-def _constants(fragment: Any, schema: pa.Schema) -> pa.Table:
-    """Columns whose values the folders of a file hold: one row."""
-    from pyarrow.dataset import get_partition_keys
-
-    keys = get_partition_keys(fragment.partition_expression)
-    return pa.table(
-        {
-            name: pa.array([value], schema.field(name).type)
-            for name, value in keys.items()
-        }
-    )

@@ -49,15 +49,12 @@ class Batch(NamedTuple):
     weight : array of shape (b,), or None
     group : array of shape (b,), or None
         To which group each row belongs, where a column tells it.
-    number : array of shape (b,), or None
-        Of each row in its part, where that matters.
     """
 
     X: Any
     y: Any = None
     weight: Any = None
     group: Any = None
-    number: Any = None
 
     def take(self, rows: slice | NDArray) -> Batch:
         """Some of the rows, by a slice, a mask or their positions."""

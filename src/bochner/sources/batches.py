@@ -60,12 +60,47 @@ def open_batches(
         name = f"{getattr(batches, '__name__', type(batches).__name__)}()"
         with errors_at(name, "; fix what is called"):
             batches = batches()
+    what = f"{name} in a temporary file"
+    empty = f"{name} yields no rows; yield at least one batch"
+    return import_batches(numbered(batches, name), name, what, selection, schema, empty)
+
+
+def import_batches(
+    batches: Iterator[tuple[str, Batch]],
+    name: str,
+    what: str,
+    selection: Selection,
+    schema: pa.Schema | None,
+    empty: str,
+) -> TableSource:
+    """Write batches to a temporary file, and open that.
+
+    Parameters
+    ----------
+    batches : iterator of pairs (place, Batch)
+        Batches that have rows, each with its place for messages.
+    name : str
+        What the rows come from, for messages.
+    what : str
+        Description of the source.
+    selection : Selection
+    schema : pyarrow.Schema or None
+        Types that columns are to have.
+    empty : str
+        What is wrong where there are no batches.
+
+    Raises
+    ------
+    SourceError
+        Where there are no rows, a batch is of another kind than the first, or the disk
+        is full.
+    """
     columns: Columns | None = None
     # Different types of the batches, each with the place where it came first
     schemas: list[tuple[str, pa.Schema]] = []
     targets: str | None = None
     with importing() as folder, RowWriter(folder, "rows", name) as rows:
-        for place, batch in numbered(batches, name):
+        for place, batch in batches:
             columns = columns or Columns.of(Layout.of(batch), selection, schema)
             batch = columns.take(batch, place)
             description = _described(batch.y, place)
@@ -81,19 +116,16 @@ def open_batches(
                 schemas.append((place, batch.X.schema))
             rows.write(batch)
         if columns is None:
-            raise SourceError(f"{name} yields no rows; yield at least one batch")
+            raise SourceError(empty)
         pieces = rows.finish()
         if not pieces:
-            raise SourceError(
-                f"{name} yields no rows that match where=; change the condition"
-            )
+            raise SourceError(f"{name}: no rows match where=; change the condition")
     all_columns = columns.layout.schema
     if isinstance(all_columns, pa.Schema):
         all_columns = roomy(unified(schemas, columns.asked))
     parts = tuple(
         ImportedPart(piece, name, all_columns, folder=folder) for piece in pieces
     )
-    what = f"{name} in a temporary file"
     return TableSource(parts, all_columns, what, sparse=columns.layout.sparse)
 
 
@@ -133,14 +165,18 @@ def errors_at(place: str, cure: str, kinds: Any = Exception) -> Iterator[None]:
         ) from error
 
 
-def numbered(batches: Any, name: str) -> Iterator[tuple[str, Batch]]:
-    """Yield batches that have rows, each with its place for messages."""
+def numbered(
+    batches: Any, name: str, cure: str = "; fix what yields it"
+) -> Iterator[tuple[str, Batch]]:
+    """Yield batches that have rows, each with its place for messages; the cure is that
+    of errors of what yields them.
+    """
     batches = iter(_iterable(batches, name))
     number = 0
     while True:
         number += 1
         place = f"{name}, batch {number}"
-        with errors_at(place, "; fix what yields it"):
+        with errors_at(place, cure):
             item = next(batches, END)
         if item is END:
             return

@@ -16,7 +16,7 @@ import pyarrow as pa
 from bochner.data.file_kinds import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.settings import require_addresses
 from bochner.sources.base import SourceError
-from bochner.sources.dialect import Dialect, dialect_of, fields_of, lines_in_words
+from bochner.sources.dialect import Dialect, dialect_of, fields_of, left_out
 from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import (
     Row,
@@ -30,7 +30,6 @@ from bochner.sources.text_files import (
 BLOCK_BYTES = 1 << 20
 FIRST_BYTES = 4 * HEAD  # which tell how a table is written
 LONGEST_HEADER = 1 << 24  # bytes of the header of an ARFF file
-TAIL = 1 << 13  # bytes at the end of a file that tell what stands below its table
 NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
 NOT_UTF8 = "text that is not UTF-8; save the file with UTF-8 encoding"
 
@@ -70,30 +69,28 @@ class CsvText:
         """Yield the line of each row that is read; the first line is 1, and blank
         lines are no rows.
         """
-        for row in self.table_rows():
-            if self.dialect.rewritten(row.text):
+        starts = {row.start for row in self.dialect.without}
+        for row in self.rows():
+            if row.start not in starts and self.dialect.rewritten(row.text):
                 yield row.line
 
     def line_of(self, row: int) -> int:
         """Line of the file of one of the rows that are read, which count from 0."""
         return next(islice(self.lines(), row, None), row + 1)
 
-    def table_rows(self) -> Iterator[Row]:
-        """Yield the rows that are not left out."""
-        left_out = {row.start for row in self.dialect.without}
-        return (row for row in self.rows() if row.start not in left_out)
-
     def rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, from that of the names on."""
-        dialect = self.dialect
-        blocks = self._whole_rows()
-        return rows_of(blocks, self.separator, dialect.begin, dialect.lines_above)
+        return rows_of(self._whole_rows(), self.separator)
 
-    def _whole_rows(self) -> Iterator[bytes]:
+    def _whole_rows(self) -> Iterator[Row]:
         """Yield the rows as they are in the file, in UTF-8, many at a time."""
-        with opened_bytes(self.path) as raw, self.dialect.recoded(raw) as stream:
-            stream.read(self.dialect.begin)
-            yield from whole_rows(stream, self.separator, BLOCK_BYTES)
+        dialect = self.dialect
+        line = dialect.lines_above + 1
+        with opened_bytes(self.path) as raw, dialect.recoded(raw) as stream:
+            stream.read(dialect.begin)
+            yield from whole_rows(
+                stream, self.separator, BLOCK_BYTES, line, dialect.begin
+            )
 
     def surveyed(self) -> CsvText:
         """The file without the rows that only a look at all bytes tells to be none of
@@ -101,52 +98,33 @@ class CsvText:
         """
         first = next(self.rows(), Row(1, 0, b""))
         mark = self._names_that_repeat(first)
-        left_out = {first.start, *(row.start for row in self.dialect.without)}
+        starts = {first.start, *(row.start for row in self.dialect.without)}
         repeated = list[Row]()
-        size = self.dialect.begin
-        above = self.dialect.lines_above
-        tail = block = b""
+        ends = list[Row]()
         for block in self._whole_rows():
             # Bytes that are not UTF-8
-            if not block.isascii() and first.text.isascii():
-                dialect = self.dialect.with_encoding_of(block)
+            if not block.text.isascii() and first.text.isascii():
+                dialect = self.dialect.with_encoding_of(block.text)
                 if dialect.is_recoded and not self.dialect.is_recoded:
                     return replace(self, dialect=dialect).surveyed()
             # Rows that repeat the names, but for those that are left out already
-            if mark and mark in block:
-                rows = rows_of([block], self.separator, size, above)
+            if mark and mark in block.text:
+                rows = rows_of([block], self.separator)
                 repeated += [row for row in rows if row.content == mark]
-            size += len(block)
-            above += block.count(b"\n")
-            tail = (tail + block)[-TAIL:]
-        begin = size - len(block)
-        lines_above = above - block.count(b"\n")
-        for row in list(rows_of([block], self.separator, begin, lines_above))[-1:]:
-            require_closed(row, self.separator, self.path)
-        repeated = [row for row in repeated if row.start not in left_out]
-        names_again = lines_in_words(
-            [row.line for row in repeated],
-            "repeats the column names, and is left out",
-            "repeat the column names, and are left out",
-        )
-        # Rows below the table, among the last whole lines
-        if len(tail) < size - self.dialect.begin:
-            _, _, tail = tail.partition(b"\n")
-        start = size - len(tail)
-        above -= tail.count(b"\n")
-        last = list(rows_of([tail], self.separator, start, above))
+            ends = [*ends[-1:], block]
+        last = list(rows_of(ends, self.separator))
+        if last:
+            require_closed(last[-1], self.separator, self.path)
+        repeated = [row for row in repeated if row.start not in starts]
+        # Rows below the table
         n_below = self.dialect.rows_below(last)
-        below = [
-            row for row in last[len(last) - n_below :] if row.start not in left_out
-        ]
-        sums = lines_in_words(
-            [row.line for row in below],
-            "is below the table, and is left out",
-            "are below the table, and are left out",
-        )
+        below = [row for row in last[len(last) - n_below :] if row.start not in starts]
         without = (*self.dialect.without, *repeated, *below)
-        dialect = replace(self.dialect, without=without)
-        return replace(self, dialect=dialect.saying(names_again, sums))
+        dialect = replace(self.dialect, without=without).saying(
+            left_out(repeated, "the column names again"),
+            left_out(below, "below the table"),
+        )
+        return replace(self, dialect=dialect)
 
     def _names_that_repeat(self, first: Row) -> bytes:
         """What a row is like that repeats the names; empty where none is taken as
@@ -167,20 +145,18 @@ class CsvText:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""
-        begin = self.dialect.begin
-        left_out = sorted(self.dialect.without, key=lambda row: row.start, reverse=True)
+        without = sorted(self.dialect.without, key=lambda row: row.start, reverse=True)
         for block in self._whole_rows():
-            size = len(block)
-            for row in left_out:
-                start = row.start - begin
-                if 0 <= start < size:
-                    block = block[:start] + block[start + len(row.text) :]
-            begin += size
+            text = block.text
+            for row in without:
+                start = row.start - block.start
+                if 0 <= start < len(block.text):
+                    text = text[:start] + text[start + len(row.text) :]
             if self.dialect.form != "plain":
-                rows = rows_of([block], self.separator)
-                block = b"".join(self.dialect.rewritten(row.text) for row in rows)
-            if block.strip(b"\r\n"):
-                yield block
+                rows = rows_of([Row(1, 0, text)], self.separator)
+                text = b"".join(self.dialect.rewritten(row.text) for row in rows)
+            if text.strip(b"\r\n"):
+                yield text
 
     def table(
         self, block: bytes, types: Types, columns: Sequence[str] | None = None

@@ -5,10 +5,10 @@ computed whenever it is read.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -17,10 +17,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from bochner.data.array_source import rows_of
-from bochner.engines.base import Engine, together
+from bochner.engines.base import Engine
 from bochner.engines.current import as_engine, current_engine
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import is_away
+from bochner.engines.sums import reduce
 from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, is_a
@@ -31,7 +32,7 @@ from bochner.sources.schema import (
     Columns,
     Layout,
     Selection,
-    require,
+    narrowed,
     roomy,
 )
 
@@ -98,7 +99,8 @@ def values_of(*blocks: Any) -> tuple[Any, ...]:
         computed_values = iter(dask.get(graph, [block.key for block in waiting]))
     else:
         engine = as_engine(client)
-        computed_values = iter(engine.result(engine.submit(values_of, *waiting)))
+        handle = engine.submit(values_of, *waiting)
+        computed_values = iter(next(engine.results([handle])))
     return tuple(
         next(computed_values) if is_waiting(block) else block for block in blocks
     )
@@ -259,14 +261,11 @@ def counted(*collections: Pieces) -> list[list[int | None]]:
     partitions = list(
         zip(*(zip(*one, strict=True) for one in collections), strict=True)
     )
-    engine = active_engine()
-    handles = []
-    for partition in partitions:
-        unknown = [block for block, n in partition if n is None]
-        if unknown:
-            handles.append(engine.submit(_lengths, *unknown))
-    computed = engine.result(engine.submit(together, *handles)) if handles else ()
-    lengths = chain.from_iterable(computed)
+    unknown = [
+        [block for block, n in partition if n is None] for partition in partitions
+    ]
+    unknown = [blocks for blocks in unknown if blocks]
+    lengths = iter(reduce(active_engine(), unknown, _lengths) if unknown else ())
     counts = [
         [next(lengths) if n is None else n for _, n in partition]
         for partition in partitions
@@ -293,8 +292,8 @@ def layout_of(X: Any, rows: Pieces) -> Layout:
     return layout._replace(schema=roomy(layout.schema))
 
 
-def _lengths(*blocks: Any) -> tuple[int, ...]:
-    return tuple(_n_rows(block) for block in values_of(*blocks))
+def _lengths(blocks: Sequence[Any], shared: None) -> list[int]:
+    return [_n_rows(block) for block in values_of(*blocks)]
 
 
 def _n_rows(block: Any) -> int:
@@ -304,7 +303,9 @@ def _n_rows(block: Any) -> int:
 def _of_first(rows: Pieces) -> Layout:
     engine = active_engine()
     for block, n in zip(*rows, strict=True):
-        layout = engine.result(engine.submit(_described, block)) if n != 0 else None
+        if n == 0:
+            continue
+        layout = next(engine.results([engine.submit(_described, block)]))
         if layout is not None:
             return layout
     raise SourceError(
@@ -329,9 +330,8 @@ class CollectionPart:
 
     Attributes
     ----------
-    number : int
-    kind : str
-        What it is a partition of, for people.
+    name : str
+        Number of the partition.
     X, y, weight : Recipe, Delayed, its value, an array of b rows, or None
     n_rows : int or None
         None where the rows have not been counted, or a condition leaves some out.
@@ -339,18 +339,12 @@ class CollectionPart:
         What is wanted of frames.
     """
 
-    number: int
-    kind: str
+    name: str
     X: Any
     y: Any
     weight: Any
     n_rows: int | None
     columns: Columns
-
-    @property
-    def name(self) -> str:
-        """Number of the partition."""
-        return f"partition {self.number} of the {self.kind}"
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Compute the partition, and yield its rows in order, in batches of about so
@@ -451,7 +445,7 @@ def open_collection(
     row_counts = counts if columns.selection.where is None else [None] * len(counts)
     partitions = zip(rows.blocks, *beside, row_counts, strict=True)
     parts = tuple(
-        CollectionPart(k, kind, X, y, weight, n, columns)
+        CollectionPart(f"partition {k} of the {kind}", X, y, weight, n, columns)
         for k, (X, y, weight, n) in enumerate(partitions)
     )
     return TableSource(
@@ -477,13 +471,10 @@ def _narrowed(
     the selection and the given types of those columns.
     """
     labels = {str(label): label for label in X.columns}
-    require(labels, pa.schema(schema or ()).names, "schema: ")
     EVERYTHING.schema(
         pa.schema([(str(label), pa.null()) for label in X.columns])
     )  # refuses names that repeat
-    needed = selection.needed(frame_schema(X._meta)).names
-    if list(labels) != needed:
-        X = X[[labels[name] for name in needed]]
-    if schema is not None:
-        schema = pa.schema([field for field in schema if field.name in needed])
-    return X, selection.among(needed), schema
+    names, selection, schema = narrowed(frame_schema(X._meta), selection, schema)
+    if list(labels) != names:
+        X = X[[labels[name] for name in names]]
+    return X, selection, schema

@@ -213,7 +213,7 @@ class Form(NamedTuple):
     @classmethod
     def of(cls, head: bytes, separator: str, begin: int = 0) -> Form:
         """That of the first rows of a text, the first byte of which has a place."""
-        rows = islice(rows_of([head], separator, begin), FIRST_ROWS)
+        rows = islice(rows_of([Row(1, begin, head)], separator), FIRST_ROWS)
         lines = lines_of(rows, separator)
         counts = Counter(len(line.fields) for line in lines)
         width = max(counts, key=lambda n: (counts[n], n), default=0)
@@ -376,12 +376,8 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
     )
     # Lines above the names
     top = _names_at(table, used, form.width)
-    above = lines_in_words(
-        [line.row.line for line in table[:top]],
-        "is above the column names, and is left out",
-        "are above the column names, and are left out",
-    )
-    remarks = [above]
+    rows_above = [line.row for line in table[:top]]
+    remarks = [left_out(rows_above, "above the column names")]
     first, *below = table[top:]
     if top or skipped:
         begin = first.row.start
@@ -400,8 +396,8 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
         if below and _is_second_head(first, below[0], below[1:]):
             rows = below[1:]
             without = [below[0].row]
-            again = "has names or units once more, and is left out"
-            remarks.append(lines_in_words([without[0].line], again))
+            again = "has names or units once more, and is left out."
+            remarks.append(f"Line {without[0].line}{PLACE} {again}")
         # No row is lost without a word
         typed = [field.strip() for field in first.fields if kind_of(field.strip())]
         if 2 * len(typed) > len(first.fields) and not _are_usual_names(typed):
@@ -640,14 +636,16 @@ def _is_value(field: str) -> bool:
     return is_missing_word(field) or bool(kind_of(field))
 
 
-def lines_in_words(numbers: Sequence[int], one: str, many: str = "") -> str:
-    """What is said of lines of a file, in a sentence; empty where there are none."""
-    if not numbers:
+def left_out(rows: Sequence[Row], what: str) -> str:
+    """That rows which are something are left out, in a sentence; empty where there are
+    none.
+    """
+    if not rows:
         return ""
-    shown = [f"{number:,}" for number in numbers[:SHOWN_LINES]]
-    more = len(numbers) - len(shown)
-    if len(numbers) == 1:
-        return f"Line {shown[0]}{PLACE} {one}."
-    if more:
-        shown.append(f"{more:,} more")
-    return f"Lines {', '.join(shown[:-1])} and {shown[-1]}{PLACE} {many}."
+    lines = [f"{row.line:,}" for row in rows]
+    if len(lines) == 1:
+        return f"Line {lines[0]}{PLACE} is {what}, and is left out."
+    if len(lines) > SHOWN_LINES:
+        lines[SHOWN_LINES:] = [f"{len(lines) - SHOWN_LINES:,} more"]
+    listed_lines = f"{', '.join(lines[:-1])} and {lines[-1]}"
+    return f"Lines {listed_lines}{PLACE} are {what}, and are left out."

@@ -216,7 +216,7 @@ class ImportedPart:
         if isinstance(self.schema, int):
             return Batch(self._matrix(table), y, weight)
         rows = fitted(table, self.schema, self.name)
-        return Batch(self.selection.apply(rows), y, weight)
+        return self.selection.take(Batch(rows, y, weight))
 
     def _matrix(self, table: pa.Table) -> Any:
         if "values" not in table.column_names:

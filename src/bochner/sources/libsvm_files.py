@@ -7,17 +7,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from bochner.data.table_input import require_width
-from bochner.engines.local import in_threads
 from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.imported import ImportedPart, RowWriter, importing
 from bochner.sources.paths import FileState, reason
-from bochner.sources.text_files import damaged, opened_bytes, whole_rows
+from bochner.sources.text_files import Row, damaged, opened_bytes, whole_rows
 
 CHUNK_BYTES = 1 << 20  # of text, of which rows take about as much
-CHUNKS_AT_ONCE = 16  # that threads parse
 NO_SEPARATOR = "\0"
 MOST_FEATURES = 2**31 - 1
 LINE = "each line is a label and index:value pairs in order of indices"
@@ -93,43 +90,22 @@ def libsvm_batches(file: FileState) -> Iterator[Batch]:
     SourceError
         Where a line is not valid, or the file changes or is damaged.
     """
-    above = 0
-    waiting: list[Lines] = []
     try:
         with opened_bytes(file.path) as stream:
             # Quotes have no meaning there: with no separator there are no fields
-            for text in whole_rows(stream, NO_SEPARATOR, CHUNK_BYTES):
-                waiting.append(Lines(file.path, above, text))
-                above += text.count(b"\n")
-                if len(waiting) == CHUNKS_AT_ONCE:
-                    yield from in_threads(_parsed, waiting)
-                    waiting = []
+            for lines in whole_rows(stream, NO_SEPARATOR, CHUNK_BYTES):
+                try:
+                    yield _rows(lines.text)
+                except (ValueError, OverflowError, MemoryError) as error:
+                    raise _line_error(file.path, lines) from error
     except OSError as error:
         raise damaged(file, error) from error
-    yield from in_threads(_parsed, waiting)
     file.check(file.path)
 
 
-class Lines(NamedTuple):
-    """Lines of a file that are read together, with the number of those above them."""
-
-    path: str
-    above: int
-    text: bytes
-
-
-def _parsed(lines: Lines) -> Batch:
-    """Rows of lines; SourceError, with the line, where one is not valid."""
-    try:
-        return _rows(lines.text)
-    except (ValueError, OverflowError, MemoryError) as error:
-        raise _line_error(lines) from error
-
-
-def _line_error(lines: Lines) -> SourceError:
+def _line_error(path: str, lines: Row) -> SourceError:
     """What is wrong with the first line that cannot be parsed by itself."""
-    path, above, text = lines
-    for number, line in enumerate(text.splitlines(keepends=True), above + 1):
+    for number, line in enumerate(lines.text.splitlines(keepends=True), lines.line):
         try:
             _rows(line)
         except MemoryError as error:

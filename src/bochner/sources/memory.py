@@ -4,7 +4,6 @@ as parts.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -52,28 +51,27 @@ class MappedArray:
     def of(cls, array: Any) -> MappedArray | None:
         """The place of an array, where it is mapped from a file and read forwards."""
         owner: Any = array
-        while owner is not None and not isinstance(owner, np.memmap):
+        mapped: Any = None
+        while owner is not None:
+            mapped = owner if isinstance(owner, np.memmap) else mapped
             owner = getattr(owner, "base", None)
         if (
-            not isinstance(owner, np.memmap)
-            or owner.filename is None
+            mapped is None
+            or mapped.filename is None
             or min(array.strides, default=0) < 0
             or array.dtype.hasobject
         ):
             return None
-        mapped: Any = owner._mmap  # type: ignore[attr-defined]
-        # Where the mapped bytes begin in the file
-        before = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY
-        first = np.frombuffer(mapped, np.uint8, 1).__array_interface__["data"][0]
-        offset = before + array.__array_interface__["data"][0] - first
-        return cls(str(owner.filename), offset, array.dtype, array.shape, array.strides)
+        # The first of the arrays that are views of it knows its place in the file
+        offset = mapped.offset + array.ctypes.data - mapped.ctypes.data
+        return cls(
+            str(mapped.filename), offset, array.dtype, array.shape, array.strides
+        )
 
     def opened(self) -> NDArray:
         """The array, mapped to be read; SourceError where this process cannot see
         the file.
         """
-        if 0 in self.shape:
-            return np.empty(self.shape, self.dtype)
         require_file(self.path)
         raw = np.memmap(self.path, np.uint8, "r")
         return np.ndarray(self.shape, self.dtype, raw, self.offset, self.strides)

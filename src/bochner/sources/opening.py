@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
@@ -16,9 +16,8 @@ import scipy.sparse as sp
 
 from bochner.data.table_input import is_frame
 from bochner.sources.arrow_files import (
-    FilePart,
-    IpcPart,
     ParquetPart,
+    open_arrow,
     open_dataset,
     open_lazy,
 )
@@ -49,9 +48,10 @@ def open_source(
 ) -> TableSource:
     """Open a table that may be larger than memory.
 
-    Its rows are read part by part, again in every pass. Text, and batches that a
-    callable or an iterator yields, are written to a temporary file of about the size of
-    the rows in memory or less, which is deleted with the source. Files are recognised
+    Its rows are read part by part, again in every pass. Those of Parquet files, arrays,
+    data frames and Dask are read where they are. All others are written to a temporary
+    file of about the size of the rows in memory or less, which is deleted with the
+    source. Files are recognised
     by their content, and text by its name: it is CSV without one of the endings below.
     A folder
     stands for all files in it and in its subfolders, sorted by name, except those whose
@@ -72,8 +72,7 @@ def open_source(
           pandas, polars or Arrow.
         - Dask arrays and data frames, and lists of delayed ones, whose partitions are
           computed again in each pass.
-        - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed
-          into a temporary file.
+        - A `pyarrow.dataset.Dataset`; a polars `LazyFrame`.
         - An iterator of batches, or a callable without arguments that returns one, and
           is called once; batches are tables, data frames, arrays, or tuples ``(X, y)``
           or ``(X, y, sample_weight)`` of these.
@@ -147,40 +146,40 @@ def is_streamed(data: Any) -> bool:
     """Whether something is no array or data frame in memory but a place that rows
     are read from.
     """
+    return isinstance(data, TableSource) or _opener(data) is not None
+
+
+def _opener(data: Any) -> Callable[..., TableSource] | None:
+    """What opens data that are not in memory, with a selection and a schema; else
+    None.
+    """
+    if isinstance(data, str | os.PathLike):
+        return _open_files
     if is_collection(data) or is_delayed(data):
-        return True
+        return _open_dask
     if isinstance(data, list | tuple):
-        return _are_paths(data)
-    if (
-        isinstance(data, TableSource | str | os.PathLike)
-        or is_a(data, "pyarrow", "Dataset")
-        or is_a(data, "polars", "LazyFrame")
-    ):
-        return True
+        are_paths = all(isinstance(item, str | os.PathLike) for item in data)
+        return _open_files if data and are_paths else None
+    if is_a(data, "pyarrow", "Dataset"):
+        return open_dataset
+    if is_a(data, "polars", "LazyFrame"):
+        return open_lazy
     if _in_memory(data) or isinstance(data, type) or hasattr(data, "__array__"):
-        return False
-    return callable(data) or isinstance(data, Iterator)
+        return None
+    is_yielding = callable(data) or isinstance(data, Iterator)
+    return open_batches if is_yielding else None
 
 
 def _opened(
     data: Any, selection: Selection, schema: pa.Schema | int | None
 ) -> TableSource:
-    if isinstance(data, str | os.PathLike) or (
-        isinstance(data, list | tuple) and _are_paths(data)
-    ):
-        return _open_files(files_of(data), selection, schema)
-    if isinstance(schema, int):
+    opener = _opener(data)
+    if isinstance(schema, int) and opener is not _open_files:
         raise SourceError(NO_NUMBER)
-    if is_collection(data) or is_delayed(data):
-        return open_collection(data, selection=selection, schema=schema)
-    if is_a(data, "pyarrow", "Dataset"):
-        return open_dataset(data, selection, schema)
-    if is_a(data, "polars", "LazyFrame"):
-        return open_lazy(data, selection, schema)
+    if opener is not None:
+        return opener(data, selection, schema)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
-    if is_streamed(data):
-        return open_batches(data, selection, schema)
     are_rows = hasattr(data, "__array__") or isinstance(data, list | tuple)
     if not are_rows and not _in_memory(data):
         raise TypeError(
@@ -190,9 +189,16 @@ def _opened(
     return of_arrays(data, selection=selection, schema=schema)
 
 
-def _open_files(
-    paths: list[Path], selection: Selection, schema: pa.Schema | int | None
+def _open_dask(
+    data: Any, selection: Selection, schema: pa.Schema | None
 ) -> TableSource:
+    return open_collection(data, selection=selection, schema=schema)
+
+
+def _open_files(
+    data: Any, selection: Selection, schema: pa.Schema | int | None
+) -> TableSource:
+    paths = files_of(data)
     kind = _kind(paths[0], schema)
     title = TITLES.get(kind, kind.upper())
     what = f"{len(paths):,} {title} file{'s' * (len(paths) > 1)}"
@@ -205,10 +211,11 @@ def _open_files(
         return open_libsvm(paths, schema, what)
     if isinstance(schema, int):
         raise SourceError(f"{paths[0]}: {NO_NUMBER}")
-    if kind not in ("parquet", "arrow"):
+    if kind == "arrow":
+        return open_arrow(paths, selection, schema, what)
+    if kind != "parquet":
         return open_csv(paths, selection, schema, what)
-    files: type[FilePart] = ParquetPart if kind == "parquet" else IpcPart
-    parts, selected_schema = files.of_files(paths, selection, schema)
+    parts, selected_schema = ParquetPart.of_files(paths, selection, schema)
     return TableSource(parts, selected_schema, what)
 
 
@@ -233,10 +240,6 @@ def _names(names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _are_paths(data: Sequence[Any]) -> bool:
-    return len(data) > 0 and all(isinstance(item, str | os.PathLike) for item in data)
 
 
 def _in_memory(data: Any) -> bool:

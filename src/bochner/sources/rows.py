@@ -37,14 +37,12 @@ class PartChecksum:
 
     Attributes
     ----------
-    n_read : int
+    n_rows : int
         Rows that have come.
-    n_kept : int
-        Rows that were counted by `keep`: those that have a target.
     """
 
     def __init__(self) -> None:
-        self.n_read = self.n_kept = 0
+        self.n_rows = 0
         self._sums: dict[str, int] = {}
 
     @property
@@ -54,7 +52,7 @@ class PartChecksum:
 
     def add(self, batch: Batch, content: bool = True) -> None:
         """Count the next rows, and take in their content where that is wanted."""
-        self.n_read += batch.X.shape[0]
+        self.n_rows += batch.X.shape[0]
         if not content or not batch.X.shape[0]:
             return
         values = {"X": batch.X, "y": batch.y, "weight": batch.weight}
@@ -71,10 +69,6 @@ class PartChecksum:
                 self._add(name, np.ascontiguousarray(array))
             else:
                 self._add_texts(name, array.ravel().tolist())
-
-    def keep(self, rows: int) -> None:
-        """Count rows that have a target."""
-        self.n_kept += rows
 
     def _add_column(self, column: pa.Field, X: pa.Table) -> None:
         if is_text(column.type):
@@ -109,9 +103,9 @@ class Roles:
         Column that tells to which group a row belongs.
     one_target : bool
         Whether y is of shape (b,), not (b, K).
-    without : {"refuse", "drop", "keep"}
-        What becomes of rows whose target is missing or infinite; those that are kept
-        have NaN or None for a missing one, and an infinite one is refused.
+    without : {"refuse", "keep"}
+        What becomes of rows whose target is missing; those that are kept have NaN or
+        None for it. An infinite one is refused.
     """
 
     target: tuple[str, ...] | None = None
@@ -143,7 +137,6 @@ class Roles:
             for columns that are not there.
         """
         X = batch.X
-        number = np.arange(first, first + batch.X.shape[0])
         y, bad = self._targets(batch)
         weight = self._weights(batch, first)
         group = batch.group
@@ -151,15 +144,12 @@ class Roles:
             group = _column(X, self.group).to_numpy(zero_copy_only=False)
         if isinstance(X, pa.Table):
             X = X.drop_columns(list(self.columns))
-        rows = Batch(X, y, weight, group, number)
         if bad is not None and self.without == "keep":
             is_float = y.dtype.kind == "f"
             bad = np.isinf(y.reshape(len(y), -1)).any(axis=1) if is_float else None
-        if bad is None or not bad.any():
-            return rows
-        if self.without != "drop":
+        if bad is not None and bad.any():
             self._refuse(y, bad, first)
-        return rows.take(~bad)
+        return Batch(X, y, weight, group)
 
     def _targets(self, batch: Batch) -> tuple[Any, Mask | None]:
         """Targets, and which rows lack one."""
@@ -356,19 +346,18 @@ def part_rows(
     content = getattr(part, "file", None) is None
     for batch in part.read():
         try:
-            first = tally.n_read
+            first = tally.n_rows
             batch = batch._replace(X=_conformed(batch.X, schema, first))
             tally.add(batch, content)
             rows = roles.rows(batch, first)
-            _refuse_infinite(part, rows.X, rows.number)
+            _refuse_infinite(part, rows.X, first)
         except ValueError as error:
             raise _located(part, error) from error
-        tally.keep(len(rows.number))
-        if len(rows.number):
+        if rows.X.shape[0]:
             yield rows
-    if part.n_rows not in (None, tally.n_read):
+    if part.n_rows not in (None, tally.n_rows):
         raise SourceError(
-            f"{part.name}: {tally.n_read:,} rows came where there were "
+            f"{part.name}: {tally.n_rows:,} rows came where there were "
             f"{part.n_rows:,} before; do not change the data "
             "while they are read, and start again"
         )
@@ -394,28 +383,20 @@ def finite_batches(part: Part) -> Iterator[Batch]:
     """
     first = 0
     for batch in part.read():
-        number = np.arange(first, first + batch.X.shape[0])
         try:
-            _refuse_infinite(part, batch.X, number)
+            _refuse_infinite(part, batch.X, first)
         except RowError as error:
             raise _located(part, error) from error
         yield batch
-        first += len(number)
+        first += batch.X.shape[0]
 
 
-def _refuse_infinite(part: Part, X: Any, number: NDArray[np.int64]) -> None:
-    """Raise RowError at the first infinite value of lines of text; others are refused
-    where they are encoded.
-
-    Parameters
-    ----------
-    part : Part
-    X : table of b rows
-    number : array of shape (b,)
-        Of the rows in the part.
+def _refuse_infinite(part: Part, X: Any, first: int) -> None:
+    """Raise RowError at the first infinite value of lines of text, whose first row has
+    this number in the part; others are refused where they are encoded.
     """
     if has_lines(part) and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
-        raise RowError(infinite.before, int(number[infinite.row]), infinite.after)
+        raise RowError(infinite.before, first + infinite.row, infinite.after)
 
 
 def _conformed(X: Any, schema: Any, first: int) -> Any:
@@ -458,7 +439,7 @@ def rebatch(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
     count = 0
     for batch in batches:
         start = 0
-        stop = len(batch.number)
+        stop = batch.X.shape[0]
         while stop - start >= size - count:
             end = start + size - count
             held.append(batch.take(slice(start, end)))

@@ -391,12 +391,9 @@ def dask_map(
         if any(str(kind) == "object" for kind in X.dtypes):
             rows = next(blocks_of(X), rows).iloc[:1]
         with quiet():
-            example = call(rows)
-        if columns_of is None:
-            empty = example[:0]
-            return X.map_partitions(_array_of_block, model, empty, meta=empty)
-        empty = _as_frame(example, columns_of, rows.index).iloc[:0]
-        return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)
+            example = _answers(rows, call, columns_of)
+        empty = example[:0]
+        return X.map_partitions(_answers, model, columns_of, empty, meta=empty)
     from dask.array import blockwise
 
     X = whole_rows(X)
@@ -404,9 +401,9 @@ def dask_map(
     empty = call(sp.csr_matrix(row) if sp.issparse(X._meta) else row)[:0]
     axes = {k: size for k, size in enumerate(empty.shape) if k}
     return blockwise(
-        _array_of_block,
+        _answers,
         (0, *axes),
-        *(X, (0, empty.ndim), model, None, empty, None),
+        *(X, (0, empty.ndim), model, None, None, None, empty, None),
         new_axes=axes,
         concatenate=True,
         token=call.method,
@@ -416,25 +413,19 @@ def dask_map(
     )
 
 
-def _array_of_block(rows: Any, call: MethodCall, empty: Any) -> Any:
-    if not rows.shape[0]:
-        return empty
-    with at_most(1):
-        return call(rows)
-
-
-def _frame_of_block(
-    rows: Any, call: MethodCall, columns_of: Columns, empty: Any
+def _answers(
+    rows: Any, call: MethodCall, columns_of: Columns | None, empty: Any = None
 ) -> Any:
-    if not len(rows):
-        return empty.set_axis(rows.index)
+    """The answers for a block, in one thread: an array, or else a series of one column,
+    which is named so, or a data frame; what is empty where there are no rows.
+    """
+    if not rows.shape[0] and empty is not None:
+        return empty if columns_of is None else empty.set_axis(rows.index)
     with at_most(1):
-        return _as_frame(call(rows), columns_of, rows.index)
-
-
-def _as_frame(answers: Any, columns_of: Columns, index: Any) -> Any:
-    """A series of one column, which is named so, or a data frame."""
+        answers = call(rows)
+    if columns_of is None:
+        return answers
     from pandas import DataFrame
 
-    frame = DataFrame(columns_of(answers), index=index)
+    frame = DataFrame(columns_of(answers), index=rows.index)
     return frame.iloc[:, 0] if frame.shape[1] == 1 else frame

@@ -24,10 +24,11 @@ from bochner.data.table_statistic import (
     rounded,
 )
 from bochner.data.weights import unit_weights
-from bochner.engines.base import Engine, reduce
+from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL, in_threads, pause, shards
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
+from bochner.engines.sums import reduce
 from bochner.scores.measures import require_scale
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, Part, SourceError, TableSource
@@ -68,8 +69,9 @@ class RowSample:
         self._hashes: list[NDArray[np.uint64]] = []
 
     def add(self, rows: Batch, first: int) -> None:
-        """Draw from the next rows of a part, whose first row has this number."""
-        hashes = mixed((first + rows.number).astype(np.uint64) ^ self.salt)
+        """Draw from the next rows, the first of which has this number."""
+        numbers = np.arange(first, first + rows.X.shape[0], dtype=np.uint64)
+        hashes = mixed(numbers ^ self.salt)
         index = np.flatnonzero(hashes <= self.limit)
         if len(index):
             self._pieces.append(rows.take(index))
@@ -89,7 +91,7 @@ class RowSample:
         if not self._pieces:
             raise ValueError("No rows have been drawn.")
         self._leave_out(most_pieces=1, spare=1)
-        return self._pieces[0]._replace(number=None)
+        return self._pieces[0]
 
     def _leave_out(self, most_pieces: int = MOST_PIECES, spare: float = SPARE) -> None:
         """Make one piece of too many, of no more than the smallest."""
@@ -125,8 +127,6 @@ MOST_LABELS = 1 << 16
 class TableSummary:
     """What all rows are like; those of two tables add up.
 
-    Rows whose target is missing do not count, where they are dropped.
-
     Attributes
     ----------
     table : TableStatistic
@@ -135,8 +135,8 @@ class TableSummary:
         Of targets that are numbers, one part for each.
     classes : dict of label to float, or None
         Weight of each label, where targets are labels, in the order in which they come.
-    n_seen, n_dropped : int
-        Rows that have been looked at, and those without a target beside them.
+    n_seen : int
+        Rows that have been looked at.
     weight, largest_weight : float
         Of the rows that have been looked at.
     drawn : RowSample
@@ -158,7 +158,6 @@ class TableSummary:
     counts: list[int | None] = field(default_factory=list)
     checksums: list[int | None] = field(default_factory=list)
     n_seen: int = 0
-    n_dropped: int = 0
     weight: float = 0.0
     largest_weight: float = 0.0
 
@@ -175,23 +174,23 @@ class TableSummary:
         return self.drawn.batch
 
     def add(self, rows: Batch, first: int) -> None:
-        """Look at the next rows of a part whose first row has this number."""
-        X, y, weight, _, number = rows
+        """Look at the next rows, the first of which has this number."""
+        X, y, weight, _ = rows
+        n = X.shape[0]
         self.table += TableStatistic.of(X, weight, kinds=self.table.expected())
         self.table.keep_heaviest(self.most_categories)
         if y is not None:
             self._add_targets(y, unit_weights(len(y)) if weight is None else weight)
         self.drawn.add(rows, first)
-        self.n_seen += len(number)
-        self.weight += float(len(number) if weight is None else weight.sum())
+        self.n_seen += n
+        self.weight += float(n if weight is None else weight.sum())
         self.largest_weight = max(
             self.largest_weight, 1.0 if weight is None else float(weight.max())
         )
 
     def add_part(self, tally: PartChecksum) -> None:
         """Take note of a part that was read to its end."""
-        self.counts.append(tally.n_kept)
-        self.n_dropped += tally.n_read - tally.n_kept
+        self.counts.append(tally.n_rows)
         self.checksums.append(tally.checksum)
 
     def cut_short(self, counts: list[int | None]) -> None:
@@ -222,7 +221,6 @@ class TableSummary:
         self.counts += other.counts
         self.checksums += other.checksums
         self.n_seen += other.n_seen
-        self.n_dropped += other.n_dropped
         self.weight += other.weight
         self.largest_weight = max(self.largest_weight, other.largest_weight)
         return self
@@ -333,6 +331,7 @@ class ScanPart:
             require_seen(parts)
         for part in parts:
             tally = PartChecksum()
+            first_of_part = first
             rows = part_rows(part, self.schema, self.roles, tally)
             with closing(prefetched(rows) if self.ahead else rows) as read:
                 for block in rebatch(read, self.rows):
@@ -342,15 +341,15 @@ class ScanPart:
                     try:
                         overview.add(block, first)
                     except ValueError as error:
+                        row = first - first_of_part
                         raise SourceError(
-                            f"{part.name}, counted from row {block.number[0]:,}: "
-                            f"{error}"
+                            f"{part.name}, counted from row {row:,}: {error}"
                         ) from error
-                    self.advance(len(block.number))
+                    first += block.X.shape[0]
+                    self.advance(block.X.shape[0])
                     if overview.n_seen == self.most:
                         return overview
             overview.add_part(tally)
-            first += tally.n_read
         return overview
 
 
@@ -409,9 +408,7 @@ def scan(
         else input_schema.empty_table()
     )
     table = TableStatistic.of(sp.csr_array(X) if source.sparse else X)
-    drawn = RowSample(
-        size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None
-    )
+    drawn = RowSample(size, seed, int(firsts[-1]) if apart else None)
     most = counted_categories(input_schema, current().memory_limit)
     empty = TableSummary(table, None, {} if labels else None, drawn, most)
     # A power of two that the number of columns decides
@@ -429,8 +426,7 @@ def scan(
         overview = reduce(engine, items, there, advance=lambda k: advance(sizes[k]))
     if partly:
         # Of rows that nobody has looked at only what the parts tell is known
-        unknown: list[int | None] = [None] * len(counts)
-        overview.cut_short(unknown if roles.without == "drop" else counts)
+        overview.cut_short(counts)
     _require_rows(overview, source)
     overview.settle()
     return overview
@@ -456,7 +452,7 @@ def counted_categories(schema: pa.Schema | int, memory_limit: int | None) -> int
 
 def _require_rows(overview: TableSummary, source: TableSource) -> None:
     if not overview.n_seen:
-        raise _no_rows(source, overview.n_dropped > 0)
+        raise _no_rows(source)
     if not overview.weight:
         raise SourceError(
             f"{source.what}: the weight is zero in every row; at least one must be "
@@ -468,9 +464,10 @@ def _require_rows(overview: TableSummary, source: TableSource) -> None:
         raise SourceError(f"{source.what}: {error}") from None
 
 
-def _no_rows(source: TableSource, are_dropped: bool) -> SourceError:
-    why = "every target is missing" if are_dropped else "there are no rows"
-    return SourceError(f"{source.what}: {why}; there is nothing to learn from")
+def _no_rows(source: TableSource) -> SourceError:
+    return SourceError(
+        f"{source.what}: there are no rows; there is nothing to learn from"
+    )
 
 
 def read_all(source: TableSource, roles: Roles) -> Batch:
@@ -488,14 +485,11 @@ def read_all(source: TableSource, roles: Roles) -> Batch:
         As of `look`.
     """
     inputs(source.schema, roles)
-    tallies = [PartChecksum() for _ in source.parts]
 
-    def read(k: int) -> list[Batch]:
-        return list(part_rows(source.parts[k], source.schema, roles, tallies[k]))
+    def read(part: Part) -> list[Batch]:
+        return list(part_rows(part, source.schema, roles, PartChecksum()))
 
-    pieces = [
-        rows for part in in_threads(read, range(len(source.parts))) for rows in part
-    ]
+    pieces = [rows for part in in_threads(read, source.parts) for rows in part]
     if not pieces:
-        raise _no_rows(source, any(tally.n_read for tally in tallies))
-    return joined(pieces)._replace(number=None)
+        raise _no_rows(source)
+    return joined(pieces)

@@ -91,7 +91,7 @@ class Selection:
 
     def needed(self, schema: pa.Schema) -> pa.Schema:
         """The columns that must be read of a table with this schema: those that are
-        kept, then others of `where`.
+        kept, then others that `where` may use.
         """
         columns = list(self.schema(schema))
         if self.where is not None:
@@ -99,17 +99,18 @@ class Selection:
             columns += [
                 column.remove_metadata()
                 for column in schema
-                if column.name not in names and _uses(self.where, column.name, schema)
+                if column.name not in names and column.name in str(self.where)
             ]
         return pa.schema(columns)
 
-    def apply(self, table: pa.Table) -> pa.Table:
-        """The wanted rows and columns of a table that has the needed ones; in its
+    def take(self, batch: Batch) -> Batch:
+        """The wanted rows and columns of tables that have the needed ones; in their
         order of rows.
         """
         if self.where is not None:
-            table = _filtered(table, self.where)
-        return table.select(self.kept_names(table.column_names))
+            batch = batch.take(self.rows(batch.X))
+        names = self.kept_names(batch.X.column_names)
+        return batch._replace(X=batch.X.select(names))
 
     def rows(self, table: pa.Table) -> NDArray[np.int64]:
         """Numbers of the wanted rows of a table that has the needed columns."""
@@ -191,15 +192,17 @@ def needed_of_files(
     return needed
 
 
-def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
-    """Whether a condition cannot do without a column."""
-    if name not in str(where):
-        return False
-    try:
-        _filtered(schema.remove(schema.get_field_index(name)).empty_table(), where)
-    except pa.ArrowException:
-        return True
-    return False
+def narrowed(
+    schema: pa.Schema, selection: Selection, asked: pa.Schema | None
+) -> tuple[list[str], Selection, pa.Schema | None]:
+    """The columns that must be read of a table, and the selection and the given types
+    of these; SourceError where columns are asked for that are not there.
+    """
+    require(schema.names, pa.schema(asked or ()).names, "schema: ")
+    names = selection.needed(schema).names
+    if asked is not None:
+        asked = pa.schema([column for column in asked if column.name in names])
+    return names, selection.among(names), asked
 
 
 def _filtered(table: pa.Table, where: pc.Expression) -> pa.Table:
@@ -478,12 +481,8 @@ class Columns:
             )
             there += [name] * (name in types.names or is_new)
         pairs = [("the first batch", types), (place, table.select(there).schema)]
-        batch = batch._replace(X=fitted(table, unified(pairs, self.asked), place))
-        if self.selection.where is not None:
-            batch = batch.take(self.selection.rows(batch.X))
-        return batch._replace(
-            X=batch.X.select(self.selection.kept_names(batch.X.column_names))
-        )
+        table = fitted(table, unified(pairs, self.asked), place)
+        return self.selection.take(batch._replace(X=table))
 
 
 def takes_all(selection: Selection) -> bool:

@@ -170,14 +170,15 @@ class StreamSource:
         if self.ahead:
             rows_of_parts = prefetched(rows_of_parts)
         with closing(rows_of_parts) as read:
-            for X, y, weight, _, number in rebatch(read, rows):
-                n = len(number)
+            for X, y, weight, _ in rebatch(read, rows):
+                n = X.shape[0]
                 try:
                     X = self.encode(X)
                 except ValueError as error:
-                    name = self.table.parts[bisect_right(starts, done) - 1].name
+                    k = bisect_right(starts, done) - 1
+                    name = self.table.parts[k].name
                     raise SourceError(
-                        f"{name}, counted from row {number[0]:,}: {error}"
+                        f"{name}, counted from row {done - starts[k]:,}: {error}"
                     ) from error
                 y = np.empty((n, 0)) if y is None else self.targets(y)
                 yield Block(X, y, unit_weights(n) if weight is None else weight)
@@ -201,8 +202,8 @@ class StreamSource:
             starts.append(done)
             tally = PartChecksum()
             yield from part_rows(part, self.table.schema, self.roles, tally)
-            done += tally.n_kept
-            are_as_many = self.counts[k] in (None, tally.n_kept)
+            done += tally.n_rows
+            are_as_many = self.counts[k] in (None, tally.n_rows)
             if not are_as_many or self.checksums[k] not in (None, tally.checksum):
                 raise SourceError(
                     f"{part.name}: the rows or their order differ from the first "

@@ -35,8 +35,8 @@ LONGEST_ROW = 1 << 30  # bytes; where it is longer, Arrow refuses a quote withou
 
 
 class Row(NamedTuple):
-    """A row of text: its first line, counted from 1, its first byte, and all of its
-    bytes.
+    """A row of text, or several: the first line, counted from 1, the first byte, and
+    all bytes.
     """
 
     line: int
@@ -61,9 +61,19 @@ def _row_pattern(separator: str, last_quote: bytes = b'"?+') -> bytes:
     return rb"%s(?:%s%s)*+" % (field, mark, field)
 
 
-def whole_rows(stream: Any, separator: str, n_bytes: int) -> Iterator[bytes]:
+def whole_rows(
+    stream: Any, separator: str, n_bytes: int, line: int = 1, start: int = 0
+) -> Iterator[Row]:
     """Yield delimited text about `n_bytes` bytes at a time, whole rows each time; more
     where a row is longer.
+
+    Parameters
+    ----------
+    stream : stream of bytes
+    separator : str
+    n_bytes : int
+    line, start : int
+        Place of the stream in the text.
     """
     rows = re.compile(rb"(?:%s\n)*+" % _row_pattern(separator))
     rest = stream.read(n_bytes)
@@ -75,10 +85,12 @@ def whole_rows(stream: Any, separator: str, n_bytes: int) -> Iterator[bytes]:
         if len(rest) >= LONGEST_ROW:
             end = len(rest)
         if end:
-            yield rest[:end]
+            yield Row(line, start, rest[:end])
+        line += rest.count(b"\n", 0, end)
+        start += end
         rest = rest[end:] + more
     if rest:
-        yield rest
+        yield Row(line, start, rest)
 
 
 def require_closed(row: Row, separator: str, path: str) -> None:
@@ -92,25 +104,13 @@ def require_closed(row: Row, separator: str, path: str) -> None:
         )
 
 
-def rows_of(
-    blocks: Iterable[bytes], separator: str, begin: int = 0, lines_above: int = 0
-) -> Iterator[Row]:
-    """Yield the rows of delimited text, without blank lines.
-
-    Parameters
-    ----------
-    blocks : iterable of bytes
-        Whole rows each.
-    separator : str
-    begin, lines_above : int
-        Place of the first block in the text: its first byte, and the lines before it.
-    """
+def rows_of(blocks: Iterable[Row], separator: str) -> Iterator[Row]:
+    """Yield the single rows of blocks of delimited text, without blank lines."""
     pattern = re.compile(rb"%s(?:\n|\Z)" % _row_pattern(separator))
-    line = lines_above + 1
     for block in blocks:
-        for match in pattern.finditer(block):
+        line = block.line
+        for match in pattern.finditer(block.text):
             text = match[0]
             if text.strip(b"\r\n"):
-                yield Row(line, begin + match.start(), text)
+                yield Row(line, block.start + match.start(), text)
             line += text.count(b"\n")
-        begin += len(block)
