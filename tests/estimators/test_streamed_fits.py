@@ -393,6 +393,17 @@ def test_predictions_replace_no_file_that_is_read(kind, data, tmp_path):
     assert first.read_bytes() == before
 
 
+def test_predictions_replace_no_arrow_file_of_another_name(data, tmp_path):
+    X, y = data
+    frame = pl.DataFrame(X, schema=NAMES)
+    frame.write_ipc(tmp_path / "rows.parquet")
+    before = (tmp_path / "rows.parquet").read_bytes()
+    model = regressor().fit(frame, y)
+    with pytest.raises(ValueError, match="the rows are read from this file"):
+        model.predict(tmp_path / "rows.parquet", out=tmp_path / "rows.parquet")
+    assert (tmp_path / "rows.parquet").read_bytes() == before
+
+
 def test_what_cannot_be_streamed_is_refused(data, streams, tmp_path):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)

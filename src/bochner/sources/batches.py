@@ -18,7 +18,7 @@ from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.column_values import is_number
 from bochner.sources.imported import ImportedPart, RowWriter, importing
 from bochner.sources.memory import as_table, frame_schema, values_beside
-from bochner.sources.paths import reason
+from bochner.sources.paths import FileState, reason
 from bochner.sources.rows import numbers_of
 from bochner.sources.schema import (
     EVERYTHING,
@@ -72,6 +72,7 @@ def import_batches(
     selection: Selection,
     schema: pa.Schema | None,
     empty: str,
+    origin: FileState | None = None,
 ) -> TableSource:
     """Write batches to a temporary file, and open that.
 
@@ -88,6 +89,8 @@ def import_batches(
         Types that columns are to have.
     empty : str
         What is wrong where there are no batches.
+    origin : FileState, optional
+        The file that all of them come from.
 
     Raises
     ------
@@ -124,7 +127,8 @@ def import_batches(
     if isinstance(all_columns, pa.Schema):
         all_columns = roomy(unified(schemas, columns.asked))
     parts = tuple(
-        ImportedPart(piece, name, all_columns, folder=folder) for piece in pieces
+        ImportedPart(piece, name, all_columns, origin=origin, folder=folder)
+        for piece in pieces
     )
     return TableSource(parts, all_columns, what, sparse=columns.layout.sparse)
 
