@@ -33,8 +33,8 @@ ENDS = {
     ],  # rows that are certain: one more in each turn
     "devices/device_fourier.py block_rows": [HALVED],
     "engines/dask.py Cluster.smallest": [OTHERS],
-    "engines/dask.py DaskEngine.result": [OTHERS],
-    "engines/futures.py FuturesEngine.result": [OTHERS],
+    "engines/dask.py DaskEngine._result": [OTHERS],
+    "engines/futures.py FuturesEngine.results": [OTHERS],
     "engines/local.py _Pool._serve": [LIFE],
     "engines/local.py _Tasks.drain": [INPUT],
     "engines/local.py fold.add": [HALVED],

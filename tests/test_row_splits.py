@@ -369,12 +369,16 @@ def test_rows_that_only_judge_are_not_fitted():
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_they_choose(loss):
-    """Where their targets are turned round the model is flatter."""
+    """Where their targets are turned round, so are predictions for them."""
     known = GROUP < 30
-    model = KernelMachineRegressor(random_state=0, loss=loss)
+    model = KernelMachineRegressor(random_state=2, loss=loss)
     good = clone(model).fit(X[known], Y[known], validation=(X[~known], Y[~known]))
     bad = clone(model).fit(X[known], Y[known], validation=(X[~known], -Y[~known]))
-    assert bad.predict(X[known]).std() < 0.8 * good.predict(X[known]).std()
+    correlations = [
+        np.corrcoef(one.predict(X[~known]), Y[~known])[0, 1] for one in (good, bad)
+    ]
+    assert correlations[0] > 0.2
+    assert correlations[1] < 0
     assert good.report_.rows_held_out == np.count_nonzero(~known)
 
 

@@ -404,27 +404,19 @@ def test_there_are_seven_candidates():
         known = LearnedMetrics(
             {"fourier": None}, "scaled", "mapped", "halves", None, 50
         )
-        found |= {one.name for some in candidates(race, known) for one in some}
+        found |= {one.name for one in candidates(race, known)}
     assert len(found) == 7
 
 
-@pytest.mark.parametrize(("dense", "applies"), [(1.01, True), (2.0, False)])
-def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
-    """Where neither part is clearly behind."""
-    race = Race(problem_of(classes=True))
-    known = LearnedMetrics(
-        {"fourier": None},
-        SimpleNamespace(learned=SimpleNamespace(n_mixed=0)),
-        n_grids=50,
-    )
-    rounds = candidates(race, known)
-    assert HYBRID not in next(rounds)
-    noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(race.validator.weight_out))
-    race.entries += [
-        entry("bins", 2, 1 + noise),
-        entry("waves", 0, dense - noise, n_iter=0),
-    ]
-    assert next(rounds) == [HYBRID] * applies
+@pytest.mark.parametrize("classes", [True, False])
+@pytest.mark.parametrize("features", ["auto", "hybrid"])
+def test_bins_and_fourier_features_side_by_side(classes, features):
+    """For numbers, and for classes on request."""
+    race = Race(problem_of(classes=classes, features=features))
+    base = SimpleNamespace(learned=SimpleNamespace(n_mixed=0))
+    known = LearnedMetrics({"fourier": None}, base, n_grids=50)
+    tried = HYBRID in candidates(race, known)
+    assert tried == (features == "hybrid" or not classes)
 
 
 @pytest.mark.parametrize("classes", [True, False])
@@ -464,14 +456,14 @@ def test_more_classes_than_are_validated_one_by_one_are_classes():
     race = Race(problem)
     scaled = SimpleNamespace(learned=SimpleNamespace(n_mixed=0))
     known = LearnedMetrics({"fourier": None}, scaled, None, "halves", None, 50)
-    names = [one.name for some in candidates(race, known) for one in some]
+    names = [one.name for one in candidates(race, known)]
     assert "random binning, learned lengthscales" in names
 
 
 def test_the_report_says_why_a_candidate_was_not_tried():
     race = Race(problem_of(classes=True))
     base = SimpleNamespace(learned=SimpleNamespace(n_mixed=0))
-    list(candidates(race, LearnedMetrics({"fourier": None}, base, n_grids=50)))
+    candidates(race, LearnedMetrics({"fourier": None}, base, n_grids=50))
     report = race.report("bins", "why")
     name = "random binning, learned lengthscales and linear map"
     assert (
@@ -481,7 +473,7 @@ def test_the_report_says_why_a_candidate_was_not_tried():
     assert f"{name}: not tried, as for bins it needs" in " ".join(str(report).split())
     assert f"{name}: not tried, as for bins" in report._repr_html_()
     other = Race(problem_of(classes=True, features="fourier"))
-    list(candidates(other, LearnedMetrics({"fourier": None}, n_grids=50)))
+    candidates(other, LearnedMetrics({"fourier": None}, n_grids=50))
     assert not other.not_tried  # for what the arguments exclude is no news
 
 

@@ -6,7 +6,7 @@ bins, are tried with few.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -54,6 +54,7 @@ from bochner.selection.sizes import (
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
 LINEAR_LEADS = "a linear model was clearly better than such features in a first look"
+ON_REQUEST = "classes have it on request"
 NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
 
@@ -309,12 +310,12 @@ def _why_not_isotropic(race: Race, learned_metrics: LearnedMetrics) -> str | Non
 
 
 def _why_not_hybrid(race: Race, learned_metrics: LearnedMetrics) -> str | None:
-    """If requested; or with time left, and for classes if neither part alone is clearly
-    worse.
-    """
+    """If requested; or for numbers with time left."""
     problem = race.problem
     if problem.space.features != "auto":
         return None if problem.space.features == "hybrid" else EXCLUDED
+    if race.validator.is_classifier:
+        return ON_REQUEST
     if not learned_metrics.bins and learned_metrics.common_unit is not None:
         return NO_BINS
     if (
@@ -323,19 +324,7 @@ def _why_not_hybrid(race: Race, learned_metrics: LearnedMetrics) -> str | None:
         or not problem.has_time
     ):
         return NO_TIME
-    groups = [
-        [one for one in race.entries if one.has_bins == binned and not one.is_linear]
-        for binned in (False, True)
-    ]
-    if not race.validator.classes:
-        return None
-    if not all(groups):
-        return "one of both was not tried"
-    one, other = (min(group, key=race.loss) for group in groups)
-    clear = race.better(one.losses, other.losses, POLICY.clear) or race.better(
-        other.losses, one.losses, POLICY.clear
-    )
-    return "one of both is clearly better alone" if clear else None
+    return None
 
 
 LINEAR = CandidateKind("linear model", -1, _why_not_linear, fit_linear)
@@ -348,7 +337,11 @@ BINS_ALONE = CandidateKind(
     _why_not_scaled,
     partial(fit_bins, lambda learned_metrics: learned_metrics.bins[:1]),
 )
+HYBRID = CandidateKind(
+    "Fourier features and random binning", 4, _why_not_hybrid, fit_hybrid
+)
 CANDIDATES = (
+    HYBRID,
     LINEAR,
     FOURIER,
     CandidateKind("one lengthscale", 0, _why_not_isotropic, fit_isotropic),
@@ -371,44 +364,25 @@ CANDIDATES = (
         ),
     ),
 )
-HYBRID = CandidateKind(
-    "Fourier features and random binning", 4, _why_not_hybrid, fit_hybrid
-)
 
 
-def candidates(
-    race: Race, learned_metrics: LearnedMetrics
-) -> Iterator[list[CandidateKind]]:
-    """Candidates that are still to be fitted, in two rounds for classes, whose hybrid
-    depends on the first one.
+def candidates(race: Race, learned_metrics: LearnedMetrics) -> list[CandidateKind]:
+    """Candidates that are still to be fitted.
 
     The race notes why others are not tried. Of many sparse columns only a linear model
     is, and where it was clearly better in a first look.
     """
     fitted = [entry.name for entry in race.entries]
+    others = [kind for kind in CANDIDATES if kind.name not in fitted]
     if race.problem.is_sparse_and_wide or learned_metrics.linear_leads:
         why = LINEAR_LEADS if learned_metrics.linear_leads else WIDE
-        others = [kind.name for kind in (*CANDIDATES[1:], HYBRID)]
-        race.note_untried({name: why for name in others if name not in fitted})
-        yield [LINEAR] if LINEAR.name not in fitted else []
-        return
-    for kinds in (
-        [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]
-    ):
-        fitted = [entry.name for entry in race.entries]
-        reasons = {kind.name: kind.why_not(race, learned_metrics) for kind in kinds}
-        race.note_untried(
-            {
-                name: why
-                for name, why in reasons.items()
-                if why and why != EXCLUDED and name not in fitted
-            }
-        )
-        yield [
-            kind
-            for kind in kinds
-            if reasons[kind.name] is None and kind.name not in fitted
-        ]
+        race.note_untried({kind.name: why for kind in others if kind != LINEAR})
+        return [kind for kind in others if kind == LINEAR]
+    reasons = [(kind, kind.why_not(race, learned_metrics)) for kind in others]
+    race.note_untried(
+        {kind.name: why for kind, why in reasons if why and why != EXCLUDED}
+    )
+    return [kind for kind, why in reasons if why is None]
 
 
 def features_that_pay(race: Race, entry: CandidateResult) -> int:

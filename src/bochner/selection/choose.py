@@ -118,10 +118,10 @@ def choose(problem: Problem) -> Choice:
         model = _without_comparison(race, learned_metrics)
     else:
         with race.stage("candidates"):
-            for kinds in candidates(race, learned_metrics):
-                race.enter(
-                    [partial(kind.fit, kind, race, learned_metrics) for kind in kinds]
-                )
+            kinds = candidates(race, learned_metrics)
+            race.enter(
+                [partial(kind.fit, kind, race, learned_metrics) for kind in kinds]
+            )
         entry, reason = race.decide()
         if sample is not None:
             with race.stage("linear map"):
