@@ -72,31 +72,6 @@ class TestBlocks:
             assert is_nearest(blocks, drawn(blocks, "near"))
         assert not is_nearest(blocks, drawn(blocks, "uniform"))
 
-    def test_near_in_many_rows(self, monkeypatch):
-        """They are looked for below a threshold: the whole of the rows is then never
-        partitioned.
-        """
-        blocks = numbered(60_000, 50)
-        partition, sizes = np.argpartition, []
-        monkeypatch.setattr(
-            np, "argpartition", lambda D, k: sizes.append(len(D)) or partition(D, k)
-        )
-        for _ in range(2):
-            assert is_nearest(blocks, drawn(blocks, "near"))
-        assert max(sizes) < 1000
-
-    def test_near_where_the_threshold_is_too_low(self, monkeypatch, policy):
-        """Of one sampled distance it is, half of the time, below what is wanted."""
-        policy(screened_rows=0, compared_rows=1)
-        blocks = numbered(600, 300)
-        partition, sizes = np.argpartition, []
-        monkeypatch.setattr(
-            np, "argpartition", lambda D, k: sizes.append(len(D)) or partition(D, k)
-        )
-        for _ in range(10):
-            assert is_nearest(blocks, drawn(blocks, "near"))
-        assert min(sizes) < max(sizes) == 600
-
     def test_wide(self):
         """Rows at random of the 8 blocks nearest to a row, which need not be among
         them.

@@ -321,6 +321,8 @@ class MinibatchSampler:
         )
 
     def _choose(self, kind: str, scales: NDArray) -> NDArray:
+        from bochner.loops.coordinates import nearness
+
         n = len(self.rows)
         space = {
             "uniform": n,
@@ -330,14 +332,8 @@ class MinibatchSampler:
         if space >= n:
             return self._random(self.size)
         anchor = self.rows[self._random(1)[0]]
-        scales = scales.astype(self.rows.dtype)
-        if self.rows.size <= POLICY.uncompiled_entries:
-            np.matmul(np.abs(self.rows - anchor), scales, out=self._distances)
-        else:
-            from bochner.loops.coordinates import nearness
-
-            nearness(self.rows, anchor, scales, self._distances)
-        near = self._nearest(space)
+        nearness(self.rows, anchor, scales.astype(self.rows.dtype), self._distances)
+        near = np.argpartition(self._distances, space)[:space]
         return (
             self.rng.permutation(near)
             if kind == "near"
@@ -395,20 +391,6 @@ class MinibatchSampler:
         drawn = np.flatnonzero(is_drawn)
         rest = others[~is_drawn[others]][: size - len(drawn)]
         return self.rng.permutation(np.concatenate([drawn, rest]))
-
-    def _nearest(self, space: int) -> NDArray:
-        """The rows of the least distances; in many rows looked for below a threshold
-        that a sample tells.
-        """
-        D = self._distances
-        if len(D) < POLICY.screened_rows:
-            return np.argpartition(D, space)[:space]
-        sample = D[self.rng.integers(len(D), size=POLICY.compared_rows)]
-        share = 1.5 * space / len(D) + 8 / POLICY.compared_rows
-        near = np.flatnonzero(np.quantile(sample, min(share, 1.0)) >= D)
-        if len(near) <= space:
-            return np.argpartition(D, space)[:space]
-        return near[np.argpartition(D[near], space)[:space]]
 
 
 def _workspace(size: int, dtype: DTypeLike) -> Workspace:

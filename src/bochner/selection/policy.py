@@ -120,8 +120,6 @@ class Policy:
     log_sizes: tuple[float, float] = (-9.0, 9.0)
     # Bounds of a block's ridge penalty
     log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))
-    # Of rows whose distances NumPy takes: to compile a loop takes longer
-    uncompiled_entries: int = 1 << 16
     n_knots: int = 256  # of a column's rank function
     principal: int = 50  # components that have scales of their own
     smallest_variance: float = 1e-9  # of a component, over that of the first
@@ -200,8 +198,7 @@ class Policy:
     farthest_size: float = 20.0  # powers of 2 of a metric or a lengthscale
 
     # Fourier features.
-    # On which they are compared, and beyond which more rows hardly have more bins; from
-    # which a sample of distances tells the nearest rows
+    # On which they are compared, and beyond which more rows hardly have more bins
     screened_rows: int = 50_000
     # Of a trial, an eighth of the final ones at most; of the model of the size of
     # errors; and of a fit of very many rows
