@@ -440,7 +440,7 @@ def test_a_linear_map_and_halves_are_learned_for_classes(policy, monkeypatch, cl
     names = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
     assert ("linear map" in names) == classes
     assert (known.mapped is not None) == classes
-    assert not known.bins_lead
+    assert known.leader is None
     assert [one.name for one in race.entries] == [FOURIER.name]
 
 

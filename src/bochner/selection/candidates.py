@@ -53,7 +53,7 @@ from bochner.selection.sizes import (
 
 EXCLUDED = "the arguments exclude it"
 NO_TIME = "the time limit left no time for it"
-LINEAR_LEADS = "a linear model was clearly better than such features in a first look"
+LEADS = "was clearly better in a first look"
 ON_REQUEST = "classes have it on request"
 NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
@@ -109,12 +109,9 @@ class LearnedMetrics:
         The kernel of columns that had better keep their common unit.
     n_grids : int
         Of bins at their final size.
-    bins_lead : bool
-        Whether bins were better by far in a first look at many rows, so that nothing
-        else is tried.
-    linear_leads : bool
-        Whether a linear model was clearly better than bins and Fourier features in
-        a first look at sparse rows, so that nothing else is tried.
+    leader : CandidateKind or None
+        A linear model of sparse rows, or bins of many rows, that were clearly better
+        in a first look, so that nothing else is tried.
     """
 
     metrics: Mapping[str, LearnedMetric]
@@ -123,8 +120,7 @@ class LearnedMetrics:
     halves: SizedMetric | None = None
     common_unit: Stationary | None = None
     n_grids: int = 0
-    bins_lead: bool = False
-    linear_leads: bool = False
+    leader: CandidateKind | None = None
 
     @property
     def bins(self) -> list[SizedMetric]:
@@ -370,14 +366,16 @@ def candidates(race: Race, learned_metrics: LearnedMetrics) -> list[CandidateKin
     """Candidates that are still to be fitted.
 
     The race notes why others are not tried. Of many sparse columns only a linear model
-    is, and where it was clearly better in a first look.
+    is, and where a kind was clearly better in a first look only that one.
     """
     fitted = [entry.name for entry in race.entries]
     others = [kind for kind in CANDIDATES if kind.name not in fitted]
-    if race.problem.is_sparse_and_wide or learned_metrics.linear_leads:
-        why = LINEAR_LEADS if learned_metrics.linear_leads else WIDE
-        race.note_untried({kind.name: why for kind in others if kind != LINEAR})
-        return [kind for kind in others if kind == LINEAR]
+    leader = learned_metrics.leader
+    if race.problem.is_sparse_and_wide or leader is not None:
+        why = WIDE if leader is None else f"{leader.name} {LEADS}"
+        leader = leader or LINEAR
+        race.note_untried({kind.name: why for kind in others if kind != leader})
+        return [kind for kind in others if kind == leader]
     reasons = [(kind, kind.why_not(race, learned_metrics)) for kind in others]
     race.note_untried(
         {kind.name: why for kind, why in reasons if why and why != EXCLUDED}

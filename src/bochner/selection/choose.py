@@ -18,8 +18,8 @@ from sklearn.base import clone
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.selection.candidates import (
-    BINS_ALONE,
     HYBRID,
+    LINEAR,
     LearnedMetrics,
     candidates,
     features_that_pay,
@@ -27,7 +27,6 @@ from bochner.selection.candidates import (
     why_no_map,
 )
 from bochner.selection.comparison import (
-    ONLY,
     CandidateResult,
     Race,
     concatenate,
@@ -103,7 +102,6 @@ class Choice(NamedTuple):
 def choose(problem: Problem) -> Choice:
     """Select a model."""
     race = Race(problem)
-    space = problem.space
     common_unit = common_unit_kernel(race)
     learned_metrics = LearnedMetrics({})
     sample = None
@@ -111,31 +109,26 @@ def choose(problem: Problem) -> Choice:
         sample = learning_sample(problem.validator.fitted, problem.seed)
         with race.stage("metric"):
             if problem.has_sparse_linear and linear_leads(race, sample):
-                learned_metrics = replace(learned_metrics, linear_leads=True)
+                learned_metrics = replace(learned_metrics, leader=LINEAR)
             else:
                 learned_metrics = learn_metrics(race, sample, common_unit)
-    if problem.is_large and (space.features == "binning" or learned_metrics.bins_lead):
-        model = _without_comparison(race, learned_metrics)
+    with race.stage("candidates"):
+        kinds = candidates(race, learned_metrics)
+        race.enter([partial(kind.fit, kind, race, learned_metrics) for kind in kinds])
+    entry, reason = race.decide()
+    if sample is not None:
+        with race.stage("linear map"):
+            entry = _or_with_map(race, learned_metrics, sample, entry)
+    report = _with_rows_curve(race, entry, race.report(entry.name, reason))
+    if entry.is_exact:
+        features = concatenate(entry.of_size(entry.size))
+        per_weight = entry.trial.share
+        return Choice(Model(features, None, report, per_weight))
+    if entry.has_bins:
+        model = _iterated(race, learned_metrics, entry, report)
     else:
-        with race.stage("candidates"):
-            kinds = candidates(race, learned_metrics)
-            race.enter(
-                [partial(kind.fit, kind, race, learned_metrics) for kind in kinds]
-            )
-        entry, reason = race.decide()
-        if sample is not None:
-            with race.stage("linear map"):
-                entry = _or_with_map(race, learned_metrics, sample, entry)
-        report = _with_rows_curve(race, entry, race.report(entry.name, reason))
-        if entry.is_exact:
-            features = concatenate(entry.of_size(entry.size))
-            per_weight = entry.trial.share
-            return Choice(Model(features, None, report, per_weight))
-        if entry.has_bins:
-            model = _iterated(race, learned_metrics, entry, report)
-        else:
-            model = _solved_directly(race, entry, report)
-    if space.metric == "full":
+        model = _solved_directly(race, entry, report)
+    if problem.space.metric == "full":
         model = replace(
             model, unmapped=_why_unmapped(problem, model, learned_metrics.metrics)
         )
@@ -187,21 +180,6 @@ def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Repo
         return report
     with race.stage("fewer rows"):
         return replace(report, rows=race.rows_curve(entry))
-
-
-def _without_comparison(race: Race, learned_metrics: LearnedMetrics) -> Model:
-    """Bins of many rows without other candidates, which would take as long as the
-    fit.
-    """
-    entry = BINS_ALONE.fit(BINS_ALONE, race, learned_metrics)
-    race.add(entry)
-    reason = (
-        "better by far than Fourier features in a first look"
-        if learned_metrics.bins_lead
-        else ONLY
-    )
-    report = _with_rows_curve(race, entry, race.report(entry.name, reason))
-    return _iterated(race, learned_metrics, entry, report)
 
 
 def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:

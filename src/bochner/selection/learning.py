@@ -17,6 +17,7 @@ from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.budget import Budget
 from bochner.selection.candidates import (
+    BINS_ALONE,
     FOURIER,
     LINEAR,
     LearnedMetrics,
@@ -164,12 +165,11 @@ def learn_metrics(
     if "bins" not in metrics:
         return learned_metrics
     base, fourier = _look(race, learned_metrics)
-    bins_lead = False
+    leader = None
     if fourier is not None:
         race.add(fourier)
-        bins_lead = problem.is_large and race.better(
-            base.trial.losses, fourier.losses, POLICY.certain
-        )
+        is_ahead = race.better(base.trial.losses, fourier.losses, POLICY.certain)
+        leader = BINS_ALONE if problem.is_large and is_ahead else None
     work = _more_for_bins(problem, sample, base)
     others = dict(zip(work, in_threads(call, list(work.values())), strict=True))
     for name, one in {"bins": base, **others}.items():
@@ -181,7 +181,7 @@ def learn_metrics(
         others.get("random halves"),
         common_unit,
         problem.n_grids(base.seconds),
-        bins_lead,
+        leader,
     )
 
 
