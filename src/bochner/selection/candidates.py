@@ -223,7 +223,7 @@ def fit_hybrid(
     pairs = [penalties] if penalties else list(np.broadcast(smooth, rough))
     tried = np.array([[a] + [b] * len(learned_metrics.bins) for a, b in pairs])
     both = concatenate(of_size(least)).draw(problem.n_columns)
-    trial = rows.iterate(both, tried, POLICY.hybrid_steps, POLICY.near)
+    trial = rows.iterate(both, tried, POLICY.traced_iterations, POLICY.near)
     return CandidateResult(kind.name, kind.rank, least, trial, of_size)
 
 

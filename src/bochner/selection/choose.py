@@ -41,7 +41,6 @@ from bochner.selection.learning import (
 from bochner.selection.metric_learning import (
     LearningRows,
     learning_sample,
-    map_schedule,
     schedule,
 )
 from bochner.selection.problem import Problem
@@ -160,7 +159,7 @@ def _or_with_map(
     if not useful or not problem.has_time or why_no_map(problem, base.learned.n_mixed):
         return entry
     stage = problem.trials.first_of(2)
-    plan = map_schedule(limited(schedule(problem.n_rows), stage))
+    plan = limited(schedule(problem.n_rows), stage)
     mapped = with_linear_map(problem, sample, plan, base)
     race.note_sizes(SIZED["linear map"], mapped.tried)
     first, second = entry.trial.penalty[:2].tolist()

@@ -34,7 +34,6 @@ from bochner.selection.metric_learning import (
     MetricTask,
     Schedule,
     learn,
-    map_schedule,
     schedule,
 )
 from bochner.selection.policy import POLICY
@@ -134,13 +133,13 @@ def _fourier_task(
             common_unit=factors,
         )
     parts = "value" if full or problem.sparse else "both"
-    mapped = map_schedule(plan) if full and not problem.sparse else None
+    is_full = full and not problem.sparse
     if kernel == "gaussian":
         plan = replace(
             plan, block=min(plan.block, POLICY.gaussian_block), early_block=None
         )
     return MetricTask(
-        kernel, sample, problem.column_groups, plan, problem.seed, parts, mapped
+        kernel, sample, problem.column_groups, plan, problem.seed, parts, is_full
     )
 
 
@@ -257,7 +256,7 @@ def _more_for_bins(
     mappable = not why_no_map(problem, base.learned.n_mixed)
     if first and mappable and problem.space.metric != "ard":
         stage = problem.trials.first_of(2)
-        plan = map_schedule(limited(schedule(problem.n_rows), stage))
+        plan = limited(schedule(problem.n_rows), stage)
         work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
     if problem.allows_bins_alone and why_no_halves(problem) is None:
         work["random halves"] = partial(

@@ -482,22 +482,16 @@ class EarlyStopping:
         return not last < (1 - POLICY.falling) * before
 
 
+TINY = 1e-12  # of a root mean square, beside those that are not zero
+
+
 class Adam:
     """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over
     those of the second half.
     """
 
-    def __init__(
-        self,
-        x: NDArray,
-        rate: float = POLICY.rate,
-        floor: float = 0.0,
-        low: Any = None,
-        high: Any = None,
-    ) -> None:
+    def __init__(self, x: NDArray, low: Any = None, high: Any = None) -> None:
         self.x = x
-        self.rate = rate
-        self.floor = floor
         self.low = low
         self.high = high
         self.m = np.zeros_like(x)
@@ -516,10 +510,8 @@ class Adam:
         self.m += (1 - fast) * (gradient - self.m)
         self.v += (1 - slow) * (np.square(gradient) - self.v)
         v = self.v / (1 - slow**self.done)
-        scale = np.sqrt(v) + self.floor * np.sqrt(v.mean()) + 1e-12
-        self.x -= (
-            self.rate * min(remaining, 1.0) * self.m / (1 - fast**self.done) / scale
-        )
+        length = POLICY.rate * min(remaining, 1.0)
+        self.x -= length * self.m / (1 - fast**self.done) / (np.sqrt(v) + TINY)
         if self.low is not None:
             np.clip(self.x, self.low, self.high, out=self.x)
         if remaining <= 1:
@@ -570,7 +562,7 @@ def learn_scales(
     x = np.zeros(G + 2 * Q)
     x[column_groups], x[G + Q :] = start, np.log(POLICY.first_alpha)
     adam = _adam(
-        x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises)
+        x, (G, POLICY.log_scales), (Q, POLICY.log_scales), (Q, POLICY.log_noises)
     )
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
@@ -615,9 +607,9 @@ def learn_map(
     q = n_mixed
     Q = len(kinds)
     ones = np.ones(blocks.rows.shape[1])
-    entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
+    entries = Adam(np.eye(q).ravel())
     start = np.concatenate([sizes, np.full(Q, np.log(POLICY.first_alpha))])
-    free = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
+    free = _adam(start, (Q, POLICY.log_scales), (Q, POLICY.log_noises))
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         k = step % Q
@@ -668,8 +660,8 @@ class MetricTask:
     seed : int
     parts : {"both", "value"}
         What numeric columns become.
-    map_schedule : Schedule, optional
-        Of a linear map that is learned on top.
+    is_full : bool
+        Whether a linear map is learned on top.
     common_unit : array of shape (d,), optional
         Factors on the columns, of whose principal components scales are then learned
         instead.
@@ -681,7 +673,7 @@ class MetricTask:
     schedule: Schedule
     seed: int
     parts: str = "both"
-    map_schedule: Schedule | None = None
+    is_full: bool = False
     common_unit: NDArray | None = None
 
 
@@ -690,20 +682,15 @@ def schedule(n_rows: int, alone: bool = False) -> Schedule:
     there are many; and twice as long for bins alone, which nothing beside them mends.
     """
     if n_rows > POLICY.most_raced:
-        return Schedule(120, 512, ("wide", "near"))
+        return Schedule(120, 512, ("near",))
     if n_rows >= POLICY.raced_rows:
-        return Schedule(300, 512, ("wide", "near"))
+        return Schedule(300, 512, ("near",))
     if n_rows < POLICY.rows_for_full_learning:
         return Schedule(225, 256, window=POLICY.window // 2)
     usual = Schedule(450, 512, early_block=POLICY.early_block)
     if alone:
         return replace(usual, steps=2 * usual.steps, window=POLICY.longer_window)
     return usual
-
-
-def map_schedule(plan: Schedule) -> Schedule:
-    """The schedule of a linear map on top."""
-    return replace(plan, steps=POLICY.map_steps)
 
 
 def learning_sample(source: ArraySource, seed: int) -> LearningRows:
@@ -745,19 +732,15 @@ def learn(task: MetricTask) -> LearnedMetric:
     mixable = task.kernel == "laplacian" or task.parts == "value"
     metric = with_relevance(basis.coordinates(task.kernel, log_scales), X, task.seed)
     learned = LearnedMetric(metric, sizes, len(basis.numeric) if mixable else 0)
-    return (
-        learned
-        if task.map_schedule is None
-        else learn_full(task, learned, task.map_schedule)
-    )
+    return learn_full(task, learned) if task.is_full else learned
 
 
-def learn_full(task: MetricTask, base: LearnedMetric, plan: Schedule) -> LearnedMetric:
+def learn_full(task: MetricTask, base: LearnedMetric) -> LearnedMetric:
     """Learn a linear map on top of a metric, of the coordinates of numeric columns."""
     X, y, weight, together = task.sample
     U = base.metric.coordinates(X)
     U = np.ascontiguousarray(U - U.mean(axis=0, dtype=np.float64), dtype=np.float32)
-    blocks = MinibatchSampler(U, y, plan, task.seed, weight, together=together)
+    blocks = MinibatchSampler(U, y, task.schedule, task.seed, weight, together=together)
     linear, sizes = learn_map(task.kernel, blocks, base.n_mixed, base.sizes)
     return LearnedMetric(
         with_relevance(base.metric.mixed(linear), X, task.seed), sizes, base.n_mixed
@@ -891,9 +874,7 @@ def learn_metric(
     )
     learned = learn(task)
     if metric == "full" and learned.n_mixed > 1:
-        learned = learn_full(
-            replace(task, seed=seed + 1), learned, map_schedule(task.schedule)
-        )
+        learned = learn_full(replace(task, seed=seed + 1), learned)
     elif metric == "full":
         warn(
             "metric='full' learned no linear map: fewer than two columns have more "

@@ -102,8 +102,6 @@ class Policy:
     window: int = 48  # blocks, whose losses tell whether the learning goes on
     longer_window: int = 108  # such blocks, for bins alone
     falling: float = 0.02  # by what share they must fall from one window to the next
-    # Of a linear map, which begins at a metric that is learned already
-    map_steps: int = 300
     # Rows; those of the second half of the steps, which are averaged, are 512
     early_block: int = 224
     gaussian_block: int = 384  # rows; smooth kernels need fewer
@@ -111,13 +109,9 @@ class Policy:
     wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
     rate: float = 0.15  # of Adam, on logarithms of scales
     betas: tuple[float, float] = (0.9, 0.97)  # fast ones, for hundreds of steps
-    map_rate: float = 0.3  # times the rate, for entries of a linear map
-    # Of the root mean square, under every entry's own: zeros are not blown up
-    map_floor: float = 0.3
-    # Bounds: a column of the least scale is as good as switched off
-    log_scales: tuple[float, float] = (-9.0, 6.0)
-    # Bounds of the size that each kind of blocks has of its own
-    log_sizes: tuple[float, float] = (-9.0, 9.0)
+    # Bounds of scales, of which the least switches a column off, and of sizes that each
+    # kind of blocks has of its own
+    log_scales: tuple[float, float] = (-9.0, 9.0)
     # Bounds of a block's ridge penalty
     log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))
     n_knots: int = 256  # of a column's rank function
@@ -220,7 +214,6 @@ class Policy:
     pays: tuple[float, float] = (0.97, 0.90)
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
     stored_features: int = 1 << 30  # of all rows, a byte each
-    hybrid_steps: int = 20  # iterations of a trial of both together
     # Ridge penalties of the Fourier features beside bins, and in the same order of
     # these, that are tried in pairs
     hybrid_alphas: Numbers = (0.1, 0.01, 1.0)

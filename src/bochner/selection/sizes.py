@@ -130,7 +130,7 @@ def with_linear_map(
     task = MetricTask(
         "laplacian", sample, problem.column_groups, plan, problem.seed + 1
     )
-    learned = learn_full(task, base.learned, plan)
+    learned = learn_full(task, base.learned)
     return search_size(problem, learned, base.predicted_size(learned))
 
 
