@@ -4,12 +4,11 @@ features and by empty bins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from bochner.arrays import Floats
@@ -17,9 +16,8 @@ from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.reductions import Blocks
 from bochner.devices.conversion import any_arrays
-from bochner.engines.algebra import product
 from bochner.engines.local import in_threads
-from bochner.features.base import DenseFeatures, Rows
+from bochner.features.base import Rows
 from bochner.features.binning import BinningFeatures
 from bochner.features.distances import (
     median,
@@ -33,7 +31,7 @@ from bochner.solvers.posterior_variance import LEAST_LEFT, LinearPosterior, post
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel
 
-PANEL, BLOCK_ROWS = 256, 4096
+BLOCK_ROWS = 4096  # whose features are held at a time
 KNOTS = 256
 DIGITS = 1e-6  # of the range, to which values are rounded
 ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding alone
@@ -103,7 +101,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         Score below which `predict` reports a row as novel.
     features_ : FourierFeatures
     bins_ : BinningFeatures
-    leverage_ : Leverage
+    leverage_ : LinearPosterior
     familiarity_ : array of shape (number of bins, 1)
         count / (count + 0.1) of each bin.
     leverage_table_, bin_table_ : arrays of shape (m, 2)
@@ -213,7 +211,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self.bins_: BinningFeatures = rows.drawn(bins, seed)
         moments = rows.design(self.features_, self._dtype).moments()
         posterior = posterior_of(moments, float(self.ridge) * moments.weight)
-        self.leverage_ = Leverage.of(posterior, self._dtype)
+        self.leverage_ = LinearPosterior(
+            posterior.mean.astype(self._dtype),
+            posterior.root.astype(self._dtype),
+            posterior.weight,
+        )
         counts = count_rows(rows.design(self.bins_, self._dtype))
         self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
         suspicions = self._left_out(sample, weight, counts)
@@ -240,6 +242,12 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """
         return np.float64 if self._double else np.float32
 
+    def _leverages(self, rows: Rows) -> Floats:
+        """Leverages of encoded rows over the weight of the training rows, shape (n,)."""
+        starts = range(0, rows.shape[0], BLOCK_ROWS)
+        blocks = (self.features_.rows(rows[a : a + BLOCK_ROWS]) for a in starts)
+        return np.concatenate([self.leverage_.forms(Z) for Z in blocks])
+
     def _left_out(
         self, sample: Any, weight: NDArray, counts: NDArray
     ) -> tuple[NDArray, NDArray]:
@@ -247,7 +255,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         weight one row is left out.
         """
         one = np.minimum(weight, 1.0)
-        forms = self.leverage_.forms(self.features_, sample)
+        forms = self._leverages(sample)
         remainder = np.maximum(1 - one * forms, LEAST_LEFT)
         stored = self.bins_.store(sample)
         total = np.zeros(len(weight))
@@ -269,7 +277,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         rows = rows.astype(self._dtype, copy=False)
         familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(np.float64)
         familiar = familiar / np.sqrt(len(self.bins_.values_))
-        forms = self.leverage_.forms(self.features_, rows)
+        forms = self._leverages(rows)
         scores = self._combined(np.log(forms), -familiar)
         if self.known_ is None or self.known_scores_ is None:
             return scores
@@ -346,49 +354,6 @@ def count_rows(design: Design) -> Floats:
         in_threads(partial(add, stored.ids, weight), range(len(counts)))
     bins.finalize()
     return np.concatenate(counts)
-
-
-@dataclass(frozen=True)
-class Leverage:
-    """The form  1 / W + (z - m)'(G + alpha I)^-1 (z - m),  G the centred moments and W
-    the weight of the rows.
-
-    Attributes
-    ----------
-    root : array of shape (D, D)
-        Inverse of the lower Cholesky factor, lower triangular.
-    shift : array of shape (D,)
-        The factor times m.
-    weight : float
-    """
-
-    root: NDArray
-    shift: Floats
-    weight: float
-
-    @classmethod
-    def of(cls, posterior: LinearPosterior, dtype: DTypeLike) -> Leverage:
-        """That of all rows of the fit, in the precision of the features to come."""
-        return cls(
-            posterior.root.astype(dtype),
-            posterior.root @ posterior.mean,
-            posterior.weight,
-        )
-
-    def forms(self, features: DenseFeatures, X: Rows) -> Floats:
-        """Forms of the rows' features, shape (n,): half of a product with all of the
-        factor.
-        """
-        D = len(self.root)
-        quadratic_forms = np.full(X.shape[0], 1 / self.weight)
-        for a in range(0, X.shape[0], BLOCK_ROWS):
-            Z = features.rows(X[a : a + BLOCK_ROWS])
-            for j in range(0, D, PANEL):
-                panel = slice(j, min(j + PANEL, D))
-                T = product(Z[:, : panel.stop], self.root[panel, : panel.stop].T)
-                T -= self.shift[panel].astype(T.dtype)
-                quadratic_forms[a : a + BLOCK_ROWS] += np.einsum("ij,ij->i", T, T)
-        return quadratic_forms
 
 
 def tail_table(values: NDArray, weight: NDArray) -> Floats:
