@@ -243,7 +243,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         return np.float64 if self._double else np.float32
 
     def _leverages(self, rows: Rows) -> Floats:
-        """Leverages of encoded rows over the weight of the training rows, shape (n,)."""
+        """Leverages of encoded rows over the weight of the fit, shape (n,)."""
         starts = range(0, rows.shape[0], BLOCK_ROWS)
         blocks = (self.features_.rows(rows[a : a + BLOCK_ROWS]) for a in starts)
         return np.concatenate([self.leverage_.forms(Z) for Z in blocks])

@@ -4,15 +4,14 @@ scores to rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -20,15 +19,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.arrays import Floats
-from bochner.data.array_source import ArraySource, Block, Source
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
+from bochner.data.table_input import as_dense
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import LOCAL, require_memory
+from bochner.engines.local import require_memory
 from bochner.engines.progress import progress
 from bochner.estimators.incremental import FirstRows, FixedByFirstRows
 from bochner.features import NystroemFeatures
@@ -201,9 +201,13 @@ class KernelPCA(
         with progress("Summing moments", rows.n_rows, bool(self.verbose)) as advance:
             self._take(design.telling(advance).moments(), design)
         if self.fit_inverse_transform:
-            whole = design.by(LOCAL)
             self.inverse_ = learn_pre_images(
-                whole, rows.sample, self._scores, self.encoder_, self.alpha, seed
+                rows,
+                self._scores,
+                self.encoder_,
+                self.alpha,
+                seed,
+                design.dtype,
             )
         return self
 
@@ -401,47 +405,6 @@ def principal_components(
     return Components(vectors * signs[:, np.newaxis], values, mean, total)
 
 
-@dataclass(frozen=True)
-class ScoredRows:
-    """A source of scores in the place of rows, and rows in the place of targets: as
-    much of a `Source` as `Design.moments` asks for.
-
-    Attributes
-    ----------
-    source : Source
-    scores : callable
-        Of rows.
-    n_outputs : int
-        Number of columns of the encoded rows.
-    """
-
-    source: Source
-    scores: Callable[[NDArray], Floats]
-    n_outputs: int
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where that is not known."""
-        return self.source.n_rows
-
-    @property
-    def n_parts(self) -> int:
-        """Number of parts."""
-        return self.source.n_parts
-
-    def span(self, first: int, stop: int) -> ScoredRows:
-        """The rows of consecutive parts as one source."""
-        return replace(self, source=self.source.span(first, stop))
-
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """Yield all rows in order, at most `rows` at a time."""
-        for block in self.source.blocks(rows):
-            X: Any = block.X
-            yield Block(
-                self.scores(X), X.toarray() if sp.issparse(X) else X, block.weight
-            )
-
-
 @dataclass
 class PreImages:
     """Rows for scores, x = shift + scale (intercept + z(score)' coef).
@@ -498,40 +461,42 @@ def units_of(encoder: TableEncoder) -> tuple[Floats, Floats]:
 
 
 def learn_pre_images(
-    design: Design,
-    sample: ArraySource,
+    rows: TrainingSet,
     scores: Callable[[NDArray], Floats],
     encoder: TableEncoder,
     alpha: float | str,
     seed: int,
+    dtype: np.dtype,
 ) -> PreImages:
     """Fit rows to their scores, in one more pass.
 
     Parameters
     ----------
-    design : Design
-        All rows.
-    sample : ArraySource
-        All of them, or a sample in memory.
+    rows : TrainingSet
     scores : callable
         Of encoded rows.
     encoder : TableEncoder
     alpha : float or "auto"
         Ridge penalty; "auto" minimises the generalised cross-validation error.
     seed : int
+    dtype : dtype
+        Precision of the features of scores.
     """
     shift, scale = units_of(encoder)
-    sample_block = sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
-    scored = ArraySource(
-        scores(sample_block.X), np.empty((len(sample_block.y), 0)), sample_block.weight
-    )
-    features = seeded(
-        NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS), seed
-    )
+    few = rows.sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
+    scored = ArraySource(scores(few.X), np.empty((len(few.y), 0)), few.weight)
+    landmarks = NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS)
+    features = seeded(landmarks, seed)
     features.draw(scored.X.shape[1])
     features.fit_sample(scored.X, scored.weights)
-    rows = ScoredRows(design.source, scores, encoder.n_features_out_)
-    moments = Design(rows, features, design.dtype).moments()
+    # Scores are the rows of this regression, and rows its targets
+    n_outputs = encoder.n_features_out_
+    moments = Moments(features.n_features_out, n_outputs, dtype, shared=True)
+    blocks = rows.source.blocks(PRE_IMAGE_ROWS)
+    moments.add(
+        features.dense,
+        (Block(scores(X), as_dense(X), weight) for X, _, weight in blocks),
+    )
     factor = PrimalFactor(moments, 2)
     if isinstance(alpha, str):
         alpha = choose_alpha(factor, factor.gcv)[0]
