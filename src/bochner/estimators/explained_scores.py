@@ -4,7 +4,6 @@ and the rows that they start from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,19 +21,10 @@ from bochner.explanations.attribution import Explanation
 from bochner.explanations.column_factors import Term, terms
 from bochner.explanations.interactions import Interactions, shapley_interactions
 from bochner.explanations.shapley import shapley_values
-from bochner.notices import warn
-from bochner.selection.budget import Budget
+from bochner.inputs.checks import require_one_of
 
 BACKGROUND_ROWS, BACKGROUND_BYTES, FEWEST_ROWS = 100, 200_000, 10  # that a model keeps
 HASHED_ENTRIES = 1 << 22  # of encoded rows at a time
-# 100 background rows, of which nobody has said that the time does not matter
-DEFAULT = "auto"
-# Of a row and a background row, from which on a bar tells how long the rest takes
-MANY_PAIRS = 1_000_000
-# Columns, and pairs of such rows, which take that long too
-WIDE, MANY_WIDE_PAIRS = 500, 1_000
-# Share of the rows whose seconds tell those of all, and the most rows of them
-TRIED_SHARE, MOST_TRIED = 0.02, 32
 
 
 class ExplainedFunction(NamedTuple):
@@ -180,57 +170,35 @@ class _Question(NamedTuple):
     parts: list[Term]
     X: Any
     background: NDArray
-    n_columns: int
-    is_long: bool  # pairs of a row and a background row are very many
-    tells: bool  # how long it takes, where it does
 
     @classmethod
     def of(
-        cls, model: Any, X: Any, background: Any, n_background: int | str | None
+        cls, model: Any, X: Any, background: Any, n_background: int | None
     ) -> _Question:
         """That of checked rows of a fitted model."""
         function = explained_function(model)
         encoder = model.encoder_
-        rows = _background(model, background, n_background)
-        d = encoder.n_features_in_
-        is_long = X.shape[0] * len(rows) > (
-            MANY_PAIRS if d <= WIDE else MANY_WIDE_PAIRS
-        )
         return cls(
             function,
             list(terms(model.features_, function.coef, encoder.sources())),
             encoder.encode(X, model.feature_weights_.dtype),
-            rows,
-            d,
-            is_long,
-            is_long and n_background == DEFAULT,
+            _background(model, background, n_background),
         )
 
 
 def explain(
-    model: Any, X: Any, background: Any, n_background: int | str | None
+    model: Any, X: Any, background: Any, n_background: int | None
 ) -> Explanation:
     """Shapley values of checked rows; see `KernelMachine.explain`."""
-    asked = _Question.of(model, X, background, n_background)
-    if asked.tells:
-        _foretell(
-            "Explaining",
-            asked,
-            lambda few: shapley_values(
-                asked.parts, few, asked.background, asked.n_columns
-            ),
-        )
-    return _explained(model, X, asked)
+    return _explained(model, X, _Question.of(model, X, background, n_background))
 
 
 def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
     function = asked.function
     rows = asked.background
-    is_shown = asked.is_long or bool(model.verbose)
-    with progress("Explaining", X.shape[0], is_shown) as advance:
-        values, base, errors, *_ = shapley_values(
-            asked.parts, asked.X, rows, asked.n_columns, 0, advance
-        )
+    d = model.encoder_.n_features_in_
+    with progress("Explaining", X.shape[0], True) as advance:
+        values, base, errors = shapley_values(asked.parts, asked.X, rows, d, 0, advance)
     base = base + function.intercept
     if not function.has_outputs:
         values = values[:, :, 0]
@@ -248,46 +216,19 @@ def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
     )
 
 
-def _foretell(what: str, asked: _Question, work: Callable[[Any], Any]) -> None:
-    """Warn of the seconds that work on the rows takes, by those of a few of them;
-    loops are compiled before.
-    """
-    n = asked.X.shape[0]
-    n_background = len(asked.background)
-    few = asked.X[: int(np.clip(TRIED_SHARE * n, 1, MOST_TRIED))]
-    clock = Budget()
-    work(few)
-    seconds = clock.elapsed * n / few.shape[0]
-    warn(
-        f"{what} {n:,} rows by {n_background} background rows takes about "
-        f"{max(seconds, 1):,.0f} seconds. "
-        "Fewer rows or a smaller n_background take less; with "
-        f"n_background={n_background} there is no such note."
-    )
-
-
 def interactions(
-    model: Any, X: Any, background: Any, n_background: int | str | None
+    model: Any, X: Any, background: Any, n_background: int | None
 ) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
     asked = _Question.of(model, X, background, n_background)
     explanation = _explained(model, X, asked)
-    parts, rows = asked.parts, asked.background
     values = explanation.values.reshape(*explanation.values.shape[:2], -1)
     errors = explanation.errors
     if errors is not None:
         errors = errors.reshape(values.shape)
-    if asked.tells:
-        _foretell(
-            "Interactions of",
-            asked,
-            lambda few: shapley_interactions(
-                parts, few, rows, values[: few.shape[0]], None
-            ),
-        )
     with progress("Finding interactions", X.shape[0], True) as advance:
         pairs, noise = shapley_interactions(
-            parts, asked.X, rows, values, errors, 0, advance
+            asked.parts, asked.X, asked.background, values, errors, 0, advance
         )
     if not asked.function.has_outputs:
         pairs = pairs[..., 0]
@@ -301,18 +242,11 @@ def interactions(
     )
 
 
-def _background(model: Any, background: Any, n_background: int | str | None) -> NDArray:
+def _background(model: Any, background: Any, n_background: int | None) -> NDArray:
     """Encoded background rows: those that are given, or that the model keeps;
     ValueError where there are none.
     """
-    n_background = BACKGROUND_ROWS if n_background == DEFAULT else n_background
-    if n_background is not None and (
-        not isinstance(n_background, int | np.integer) or n_background < 1
-    ):
-        raise ValueError(
-            "n_background must be a positive integer, 'auto' or None, got "
-            f"{n_background!r}."
-        )
+    require_one_of("n_background", n_background, "a positive integer", None)
     if background is None:
         rows = getattr(model, "background_", None)
         if rows is None:
