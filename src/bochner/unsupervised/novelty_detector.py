@@ -24,6 +24,7 @@ from bochner.features.distances import (
     median_distance,
     pair_distances,
     paired_rows,
+    weighted_quantile,
 )
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
@@ -32,7 +33,6 @@ from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel
 
 BLOCK_ROWS = 4096  # whose features are held at a time
-KNOTS = 256
 DIGITS = 1e-6  # of the range, to which values are rounded
 ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding alone
 TAIL = 0.02  # share of the rows whose excess tells how fast the tail falls
@@ -232,7 +232,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
             scores = self._combined(*suspicions)
             self.known_, first = np.unique(row_hashes(sample), return_index=True)
             self.known_scores_ = scores[first]
-        self.offset_ = share_below(scores, weight, share)
+        self.offset_ = weighted_quantile(scores, weight, share)
         return self
 
     @property
@@ -360,8 +360,7 @@ def tail_table(values: NDArray, weight: NDArray) -> Floats:
     """Knots of the function log P(at least t), shape (m, 2): values t ascending, and
     the logarithms, falling.
 
-    They lie at every row where there are few, else evenly in the rank and in its
-    logarithm. Equal values are one knot, at the middle of their ranks.
+    Equal values are one knot, at the middle of their ranks.
 
     Parameters
     ----------
@@ -376,16 +375,7 @@ def tail_table(values: NDArray, weight: NDArray) -> Floats:
     knots, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-    log_share = np.log(middle)
-    last = len(knots) - 1
-    if last >= KNOTS:
-        edges = np.linspace(log_share[0], log_share[-1], KNOTS)
-        ranks = np.linspace(0, last, KNOTS).astype(int)
-        places = np.searchsorted(log_share, edges).clip(0, last)
-        chosen = np.union1d(places, ranks)
-        knots = knots[chosen]
-        log_share = log_share[chosen]
-    return np.column_stack([-knots, log_share])[::-1].copy()
+    return np.column_stack([-knots, np.log(middle)])[::-1].copy()
 
 
 def log_tail(table: NDArray, values: NDArray) -> Floats:
@@ -412,15 +402,3 @@ def familiarity(counts: NDArray) -> Floats:
     first few on.
     """
     return counts / (counts + HALF)
-
-
-def share_below(scores: NDArray, weight: NDArray, share: float) -> float:
-    """A number below which scores have such a share of the weight: in the middle of
-    the two about it.
-    """
-    order = np.argsort(scores, kind="stable")
-    order = order[weight[order] > 0]
-    below = np.cumsum(weight[order]) <= share * weight.sum() * (1 + 1e-9)
-    k = int(np.count_nonzero(below))
-    ends = max(k - 1, 0), min(k, len(order) - 1)
-    return float(scores[order[[*ends]]].mean())
