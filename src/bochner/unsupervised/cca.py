@@ -28,7 +28,7 @@ from bochner.inputs.checks import checked_rows
 from bochner.inputs.opened import Given, columns_apart
 from bochner.inputs.training import Target, TrainingRows, TrainingSet, rows_to_map
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import RowModel, map_for
+from bochner.unsupervised.base import RowModel, map_for, precision_of
 from bochner.unsupervised.paired_tables import (
     Halves,
     HashedEncode,
@@ -43,7 +43,6 @@ ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}
 ALPHAS = np.geomspace(1e-6, 10, 15)
 FEWEST_HALVED = 20  # rows, of which there are halves to validate by
 LANDMARKS = 1000
-DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
 class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
@@ -206,8 +205,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
             y = second.X
             check_consistent_length(X, y)
             target = Target(None, checked_weight(first.weight, X))
-            dtype = np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4")
-            return TrainingRows(X, target), TrainingRows(y, target), dtype
+            return TrainingRows(X, target), TrainingRows(y, target), precision_of(X)
         streams = first.stream.without_sample(), second.stream.without_sample()
         x, other = (
             TrainingRows.of(one, seed, verbose=self.verbose, what=what)
@@ -417,15 +415,14 @@ class CanonicalPairs:
         y_root = self.y.root(alpha)
         M = x_root.T @ self.covariances.xy @ y_root
         K = min(n_components, *M.shape)
-        turned = M.shape[0] > M.shape[1]
-        A = M.T if turned else M
-        largest = len(A) - K, len(A) - 1
-        vectors = eigh(A @ A.T, subset_by_index=largest)[1][:, ::-1]
-        other = A.T @ vectors
-        lengths = np.linalg.norm(other, axis=0)
-        other = np.divide(other, lengths, out=np.zeros(other.shape), where=lengths > 0)
-        x = x_root @ (other if turned else vectors)
-        y = y_root @ (vectors if turned else other)
+        largest = len(M) - K, len(M) - 1
+        vectors = eigh(M @ M.T, subset_by_index=largest)[1][:, ::-1]
+        others = M.T @ vectors
+        lengths = np.linalg.norm(others, axis=0)
+        zeros = np.zeros(others.shape)
+        others = np.divide(others, lengths, out=zeros, where=lengths > 0)
+        x = x_root @ vectors
+        y = y_root @ others
         signs = np.ones(K)
         if len(x):
             signs = np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)])

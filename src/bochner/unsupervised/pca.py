@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -41,14 +40,13 @@ from bochner.inputs.training import TrainingSet
 from bochner.solvers.factors import PrimalFactor
 from bochner.solvers.line_search import choose_alpha
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import LANDMARKS, RowModel, map_for
+from bochner.unsupervised.base import LANDMARKS, RowModel, map_for, precision_of
 
 # Of the largest variance
 ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}
 PRE_IMAGE_LANDMARKS, PRE_IMAGE_ROWS = 500, 4096
 UNSCALED = 1e300  # scale of a column of one value, which is taken as it is
 LANDMARKS_EACH = 8  # component
-DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
 class KernelPCA(
@@ -316,9 +314,7 @@ class KernelPCA(
         self, X: Any, sample_weight: Any, seed: int
     ) -> tuple[TrainingSet, Design]:
         """Rows, and these seen through a map for them."""
-        n_rows = getattr(X, "shape", (None,))[0]
-        few = isinstance(n_rows, Integral) and n_rows <= DOUBLE_ROWS
-        dtype = np.dtype(np.float64 if few else np.float32)
+        dtype = precision_of(X)
         rows = self._open(X, sample_weight, seed, dtype)
         if self.fit_inverse_transform:
             units_of(self.encoder_)
