@@ -169,15 +169,39 @@ def _add_by_coalitions(
     """Add values of few columns, by all coalitions."""
     d = values.shape[1]
     shares = coalition_shares(d)[d]
+    members = coalitions(d)
+    sizes = members.sum(axis=1)
+    gains = (
+        members * shares[sizes - 1, np.newaxis]
+        - (1 - members) * shares[sizes, np.newaxis]
+    )
+    add_gains(parts, X, background, gains, values, slice(None))
+
+
+def coalitions(d: int) -> NDArray[np.int64]:
+    """Members of all coalitions of d columns, shape (2^d, d)."""
+    return (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
+
+
+def add_gains(
+    parts: Sequence[Opaque],
+    X: NDArray,
+    background: NDArray,
+    gains: NDArray,
+    values: NDArray,
+    places: Any,
+) -> None:
+    """Add sums of the values of all coalitions times gains, of shape (2^d, m), at m
+    places of the values of each row.
+    """
+    members = coalitions(values.shape[1])
+    is_changed = members[:, np.newaxis, parts[0].sources]
 
     def explain(i: int) -> None:
-        members, scores = coalition_values(parts, X[i], background, d)
-        sizes = members.sum(axis=1)
-        gains = (
-            members * shares[sizes - 1, np.newaxis]
-            - (1 - members) * shares[sizes, np.newaxis]
-        )
-        values[i] += gains.T @ scores
+        rows = np.where(is_changed, X[i], background).reshape(-1, X.shape[1])
+        scores = np.sum([part.scores(rows) for part in parts], axis=0)
+        means = scores.reshape(len(members), len(background), -1).mean(axis=1)
+        values[i][places] += gains.T @ means
 
     in_threads(explain, range(len(X)))
 
@@ -224,19 +248,6 @@ def repeated_rows(n_background: int) -> int:
     that they tell the error.
     """
     return min(max(n_background // REPEATED, FEWEST_REPEATED), n_background)
-
-
-def coalition_values(
-    parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
-) -> tuple[NDArray[np.int64], Floats]:
-    """Members of all coalitions of d columns, (2^d, d), and the coalitions' values for
-    a row, (2^d, K).
-    """
-    members = (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
-    is_changed = members[:, np.newaxis, parts[0].sources]
-    rows = np.where(is_changed, x, background).reshape(-1, len(x))
-    scores = np.sum([part.scores(rows) for part in parts], axis=0)
-    return members, scores.reshape(1 << d, len(background), -1).mean(axis=1)
 
 
 def _changes(
