@@ -30,12 +30,10 @@ from bochner.inputs.training import Target, TrainingRows, TrainingSet, rows_to_m
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel, map_for, precision_of
 from bochner.unsupervised.paired_tables import (
-    Halves,
     HashedEncode,
-    Pairs,
     given_pair,
+    moments_of_halves,
     second_table,
-    sum_halves,
 )
 
 # Of the largest variance
@@ -53,7 +51,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     penalty, the directions are (C_zz + g_z I)^-1/2 and (C_uu + g_u I)^-1/2 times the
     singular vectors of (C_zz + g_z I)^-1/2 C_zu (C_uu + g_u I)^-1/2 (Bach and Jordan,
     2002; on random features Lopez-Paz et al., 2014). All three come from one pass over
-    the rows, and no n x n matrix is made.
+    each half of the rows, and no n x n matrix is made.
 
     Parameters
     ----------
@@ -163,7 +161,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or source of shape (n, d)
-            Files and collections are read in two passes.
+            Files and collections are read in three passes.
         y : the same of shape (n, e), or names of columns of X
             A second table of the same rows, in the same order; one column may be an
             array of shape (n,). Two sources are read on all threads and workers where
@@ -186,10 +184,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         x = rows.encoded(self.encoder_, dtype, encode=hashed_encode)
         self.features_ = _map(self.features, self.kernel, x, seed)
         self.y_features_ = _map(self.y_features, self.y_kernel, other, seed + 1)
-        pairs = Pairs(x.source, other.source)
         maps = (self.features_, self.y_features_)
-        with progress("Summing moments", pairs.n_rows, bool(self.verbose)) as advance:
-            halves = sum_halves(pairs, maps, dtype, seed, x.engine, advance)
+        with progress("Summing moments", x.n_rows, bool(self.verbose)) as advance:
+            halves = moments_of_halves(x, other, maps, dtype, seed, advance)
         distinct = np.unique(x.sample.row_hashes()[x.sample.weights > 0])
         self._solve(halves, len(distinct) >= FEWEST_HALVED)
         return self
@@ -220,11 +217,11 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         validate_data(self, x.X, reset=True, skip_check_array=True)
         return x, other, np.dtype(np.float32)
 
-    def _solve(self, halves: Halves, has_halves: bool) -> None:
+    def _solve(self, halves: tuple[Moments, Moments], has_halves: bool) -> None:
         """Choose the ridge penalty by the halves, if there are enough rows, and
         solve for all rows.
         """
-        moments = halves.first + halves.second
+        moments = halves[0] + halves[1]
         covariances = Covariances.of(moments)
         for name, C, mean in (
             ("X", covariances.xx, covariances.x_mean),
@@ -239,7 +236,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self.alpha_ = 0.1 if self.alpha == "auto" else float(self.alpha)
         if self.alpha == "auto" and has_halves:
             self.alpha_, self.alpha_scores_ = choose_ridge(
-                (halves.first, halves.second), ALPHAS, self.n_components
+                halves, ALPHAS, self.n_components
             )
             self.alphas_ = ALPHAS.copy()
         pairs = CanonicalPairs(covariances, moments.dtype)
