@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -324,18 +324,40 @@ class KernelPCA(
         )
         return rows, rows.design(features, dtype)
 
+    @single_threaded_blas()
     def _take(self, moments: Moments, design: Design) -> None:
-        """Keep the sums, and what follows from them."""
-        components = principal_components(moments, design.features, self.n_components)
-        variances = components.variances
-        self.features_ = design.features
-        self.kernel_ = getattr(design.features, "kernel", None)
+        """Keep the sums, and the leading eigenvectors of the covariance."""
+        features = design.features
+        D = moments.n_features
+        wanted = D if self.n_components is None else min(self.n_components, D)
+        trace = float(np.trace(moments.matrix[:D, :D])) / moments.weight
+        centred = moments.centred()
+        covariance = centred.gram / moments.weight
+        # Of all directions, also of those that landmarks leave out
+        total = float(np.trace(covariance))
+        if isinstance(features, NystroemFeatures):
+            total += max(features.kernel.variance - trace, 0.0)
+        largest = D - wanted, D - 1
+        values, vectors = eigh(covariance, subset_by_index=largest, overwrite_a=True)
+        values = np.maximum(values[::-1], 0.0)
+        vectors = vectors.T[::-1]
+        least = ROUNDING[moments.dtype] * values[0]
+        if self.n_components is None:
+            rank = max(int(np.count_nonzero(values > least)), 1)
+            values = values[:rank]
+            vectors = vectors[:rank]
+        values = np.where(values > least, values, 0.0)
+        # The largest entry of each is positive
+        largest_entries = np.abs(vectors).argmax(axis=1)
+        signs = np.sign(vectors[np.arange(len(vectors)), largest_entries])
+        self.features_ = features
+        self.kernel_ = getattr(features, "kernel", None)
         self.sums_ = moments.matrix
         self.n_samples_seen_ = moments.n_rows
-        self.mean_ = components.mean
-        self.explained_variance_ = variances
-        self.explained_variance_ratio_ = variances / (components.total or 1.0)
-        self.components_ = components.vectors.astype(design.dtype)
+        self.mean_ = centred.feature_mean
+        self.explained_variance_ = values
+        self.explained_variance_ratio_ = values / (total or 1.0)
+        self.components_ = (vectors * signs[:, np.newaxis]).astype(design.dtype)
 
     def _scores(self, X: Any) -> Floats:
         """Scores of encoded rows."""
@@ -349,56 +371,6 @@ class KernelPCA(
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-
-class Components(NamedTuple):
-    """Directions of the largest variance.
-
-    Attributes
-    ----------
-    vectors : array of shape (K, D)
-        Of length 1, the largest entry of each positive.
-    variances : array of shape (K,)
-        Descending, not negative.
-    mean : array of shape (D,)
-    total : float
-        Variance of all directions, also of those that landmarks leave out.
-    """
-
-    vectors: Floats
-    variances: Floats
-    mean: Floats
-    total: float
-
-
-@single_threaded_blas()
-def principal_components(
-    moments: Moments, features: FeatureMap, n_components: int | None
-) -> Components:
-    """The leading eigenvectors of the covariance of the features; None for all that
-    have variance.
-    """
-    D = moments.n_features
-    wanted = D if n_components is None else min(n_components, D)
-    trace = float(np.trace(moments.matrix[:D, :D])) / moments.weight
-    centred = moments.centred()
-    covariance = centred.gram / moments.weight
-    total = float(np.trace(covariance))
-    if isinstance(features, NystroemFeatures):
-        total += max(features.kernel.variance - trace, 0.0)
-    largest = D - wanted, D - 1
-    values, vectors = eigh(covariance, subset_by_index=largest, overwrite_a=True)
-    values = np.maximum(values[::-1], 0.0)
-    vectors = vectors.T[::-1]
-    least = ROUNDING[moments.dtype] * values[0]
-    if n_components is None:
-        rank = max(int(np.count_nonzero(values > least)), 1)
-        values = values[:rank]
-        vectors = vectors[:rank]
-    values = np.where(values > least, values, 0.0)
-    signs = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])
-    mean = centred.feature_mean
-    return Components(vectors * signs[:, np.newaxis], values, mean, total)
 
 
 @dataclass
