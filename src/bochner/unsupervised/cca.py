@@ -368,9 +368,13 @@ class Covariances(NamedTuple):
         return np.divide(both, scale, out=np.zeros(len(both)), where=scale > 0)
 
 
-class Whitened:
-    """Covariances C as V diag(s) V', from which (C + g I)^-1/2 follows for any g,
-    without what is rounding.
+class Spectrum:
+    """Covariances C as V diag(s) V', without what is rounding.
+
+    Attributes
+    ----------
+    vectors : array of shape (D, rank)
+        V.
     """
 
     def __init__(self, covariance: NDArray, rounding: float) -> None:
@@ -381,10 +385,10 @@ class Whitened:
         self.mean_variance = max(values.mean(), 0.0)
 
     def root(self, alpha: float) -> Floats:
-        """V (s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape (D,
-        rank).
+        """(s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape
+        (rank,).
         """
-        return self.vectors / np.sqrt(self.values + alpha * self.mean_variance)
+        return 1 / np.sqrt(self.values + alpha * self.mean_variance)
 
 
 class CanonicalPairs:
@@ -398,10 +402,10 @@ class CanonicalPairs:
 
     @single_threaded_blas()
     def __init__(self, covariances: Covariances, dtype: np.dtype) -> None:
-        self.covariances = covariances
         self.x, self.y = (
-            Whitened(C, ROUNDING[dtype]) for C in (covariances.xx, covariances.yy)
+            Spectrum(C, ROUNDING[dtype]) for C in (covariances.xx, covariances.yy)
         )
+        self.core = self.x.vectors.T @ covariances.xy @ self.y.vectors
 
     @single_threaded_blas()
     def directions(self, alpha: float, n_components: int) -> tuple[Floats, Floats]:
@@ -410,7 +414,7 @@ class CanonicalPairs:
         """
         x_root = self.x.root(alpha)
         y_root = self.y.root(alpha)
-        M = x_root.T @ self.covariances.xy @ y_root
+        M = x_root[:, np.newaxis] * self.core * y_root
         K = min(n_components, *M.shape)
         largest = len(M) - K, len(M) - 1
         vectors = eigh(M @ M.T, subset_by_index=largest)[1][:, ::-1]
@@ -418,8 +422,8 @@ class CanonicalPairs:
         lengths = np.linalg.norm(others, axis=0)
         zeros = np.zeros(others.shape)
         others = np.divide(others, lengths, out=zeros, where=lengths > 0)
-        x = x_root @ vectors
-        y = y_root @ others
+        x = (self.x.vectors * x_root) @ vectors
+        y = (self.y.vectors * y_root) @ others
         signs = np.ones(K)
         if len(x):
             signs = np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)])
