@@ -170,6 +170,7 @@ class _Question(NamedTuple):
     parts: list[Term]
     X: Any
     background: NDArray
+    n_columns: int
 
     @classmethod
     def of(
@@ -183,36 +184,42 @@ class _Question(NamedTuple):
             list(terms(model.features_, function.coef, encoder.sources())),
             encoder.encode(X, model.feature_weights_.dtype),
             _background(model, background, n_background),
+            encoder.n_features_in_,
         )
+
+    def values(self) -> tuple[Floats, Floats | None]:
+        """Shapley values of all outputs, and their errors where they are sampled."""
+        size = self.n_columns, len(self.function.intercept)
+        with progress("Explaining", self.X.shape[0], True) as advance:
+            return shapley_values(
+                self.parts, self.X, self.background, *size, 0, advance
+            )
+
+    def shown(self, of_outputs: Any) -> Any:
+        """An array of all outputs, without an axis for them where there is one."""
+        if of_outputs is None or self.function.has_outputs:
+            return of_outputs
+        return of_outputs[..., 0]
 
 
 def explain(
     model: Any, X: Any, background: Any, n_background: int | None
 ) -> Explanation:
     """Shapley values of checked rows; see `KernelMachine.explain`."""
-    return _explained(model, X, _Question.of(model, X, background, n_background))
-
-
-def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
+    asked = _Question.of(model, X, background, n_background)
     function = asked.function
-    rows = asked.background
-    d = model.encoder_.n_features_in_
-    with progress("Explaining", X.shape[0], True) as advance:
-        values, base, errors = shapley_values(asked.parts, asked.X, rows, d, 0, advance)
-    base = base + function.intercept
-    if not function.has_outputs:
-        values = values[:, :, 0]
-        base = np.squeeze(base, 0)
-        errors = None if errors is None else errors[:, :, 0]
+    values, errors = asked.values()
+    rows = asked.background.astype(np.float64)
+    base = model.features_.dot(rows, function.coef).mean(axis=0) + function.intercept
     return Explanation(
-        values,
-        base,
+        asked.shown(values),
+        asked.shown(base),
         _values(X),
         input_names(model),
         function.names,
         function.unit,
         len(rows),
-        errors,
+        asked.shown(errors),
     )
 
 
@@ -221,24 +228,17 @@ def interactions(
 ) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
     asked = _Question.of(model, X, background, n_background)
-    explanation = _explained(model, X, asked)
-    values = explanation.values.reshape(*explanation.values.shape[:2], -1)
-    errors = explanation.errors
-    if errors is not None:
-        errors = errors.reshape(values.shape)
+    values, errors = asked.values()
     with progress("Finding interactions", X.shape[0], True) as advance:
         pairs, noise = shapley_interactions(
             asked.parts, asked.X, asked.background, values, errors, 0, advance
         )
-    if not asked.function.has_outputs:
-        pairs = pairs[..., 0]
-        noise = None if noise is None else noise[..., 0]
     return Interactions(
-        pairs,
-        explanation.feature_names,
-        explanation.output_names,
-        explanation.unit,
-        noise,
+        asked.shown(pairs),
+        input_names(model),
+        asked.function.names,
+        asked.function.unit,
+        asked.shown(noise),
     )
 
 
