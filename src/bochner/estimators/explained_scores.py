@@ -22,9 +22,10 @@ from bochner.explanations.column_factors import Term, terms
 from bochner.explanations.interactions import Interactions, shapley_interactions
 from bochner.explanations.shapley import shapley_values
 from bochner.inputs.checks import require_one_of
+from bochner.inputs.training import rows_to_map
 
 BACKGROUND_ROWS, BACKGROUND_BYTES, FEWEST_ROWS = 100, 200_000, 10  # that a model keeps
-HASHED_ENTRIES = 1 << 22  # of encoded rows at a time
+HASHED_ROWS = 4096  # that are encoded at a time
 
 
 class ExplainedFunction(NamedTuple):
@@ -129,24 +130,19 @@ def training_rows_among(
     encoder = model.encoder_
     # Mean targets of levels are left out: those of a training row are by other rows
     # only, unlike those of a new row.
-    width = training_rows.shape[1]
-    texts = [column for column in encoder.columns_ if isinstance(column, TextColumn)]
-    means = [
-        position for column in texts for position in range(width)[column.mean_columns]
-    ]
-    rows = model._rows(X, reset=False)
-    step = max(HASHED_ENTRIES // width, 1)
+    is_compared = np.ones(training_rows.shape[1], bool)
+    for column in encoder.columns_:
+        if isinstance(column, TextColumn):
+            is_compared[column.mean_columns] = False
 
     def hashes_of(encoded: Any) -> NDArray[np.uint64]:
-        others = np.delete(np.arange(width), means)
-        return row_hashes(encoded[:, others].astype(training_rows.dtype))
+        return row_hashes(encoded[:, is_compared].astype(training_rows.dtype))
 
-    blocks = []
-    for start in range(0, rows.shape[0], step):
-        block = rows_of(rows, slice(start, start + step))
-        encoded = encoder.encode(block, model.feature_weights_.dtype)
-        blocks.append(hashes_of(encoded))
-    hashes = np.concatenate(blocks)
+    rows = model._rows(X, reset=False)
+    source = rows_to_map(encoder, rows, model.feature_weights_.dtype)
+    hashes = np.concatenate(
+        [hashes_of(block.X) for block in source.blocks(HASHED_ROWS)]
+    )
     n_matches = int(np.isin(hashes_of(training_rows), hashes).sum())
     mostly_repeat = 2 * len(np.unique(hashes)) < len(hashes)
     if (
