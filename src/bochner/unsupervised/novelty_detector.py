@@ -30,13 +30,12 @@ from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior_variance import LEAST_LEFT, LinearPosterior, posterior_of
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import RowModel
+from bochner.unsupervised.base import DOUBLE_ROWS, RowModel
 
 BLOCK_ROWS = 4096  # whose features are held at a time
 DIGITS = 1e-6  # of the range, to which values are rounded
 ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding alone
 TAIL = 0.02  # share of the rows whose excess tells how fast the tail falls
-DOUBLE_ROWS = 4096
 # Lengthscale of bins over the median distance; how much finer ones are looked at for
 # that
 FINEST, NARROW = (
@@ -197,10 +196,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
             share = float(self.contamination)
         seed = self._seed()
         rows = self._open(X, sample_weight, seed, np.float64)
-        self._double = rows.n_rows <= DOUBLE_ROWS
+        # Of few rows each moves the leverages much
+        dtype = np.float64 if rows.n_rows <= DOUBLE_ROWS else np.float32
         reference = rows.sample.sample(REFERENCE_ROWS, np.random.default_rng(seed))
         sample, _, weight = reference.whole()
-        sample = sample.astype(self._dtype)
+        sample = sample.astype(dtype)
         # Both maps, with lengthscales by the distances of pairs
         few = paired_rows(rows.sample, seed)
         smooth = Gaussian(float(self.scale) * median_distance(*few))
@@ -209,15 +209,15 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self.features_: FourierFeatures = rows.drawn(features, seed)
         bins = BinningFeatures(rough, self.n_grids, random_state=seed)
         self.bins_: BinningFeatures = rows.drawn(bins, seed)
-        moments = rows.design(self.features_, self._dtype).moments()
+        moments = rows.design(self.features_, dtype).moments()
         posterior = posterior_of(moments, float(self.ridge) * moments.weight)
         self.leverage_ = LinearPosterior(
-            posterior.mean.astype(self._dtype),
-            posterior.root.astype(self._dtype),
+            posterior.mean.astype(dtype),
+            posterior.root.astype(dtype),
             posterior.weight,
         )
-        counts = count_rows(rows.design(self.bins_, self._dtype))
-        self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
+        counts = count_rows(rows.design(self.bins_, dtype))
+        self.familiarity_ = familiarity(counts).astype(dtype)[:, np.newaxis]
         suspicions = self._left_out(sample, weight, counts)
         self.leverage_table_, self.bin_table_ = (
             tail_table(suspicion, weight) for suspicion in suspicions
@@ -234,13 +234,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
             self.known_scores_ = scores[first]
         self.offset_ = weighted_quantile(scores, weight, share)
         return self
-
-    @property
-    def _dtype(self) -> type[np.floating]:
-        """Precision of the features: double where there were few rows, of which each
-        moves the leverages much.
-        """
-        return np.float64 if self._double else np.float32
 
     def _leverages(self, rows: Rows) -> Floats:
         """Leverages of encoded rows over the weight of the fit, shape (n,)."""
@@ -274,7 +267,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """Scores of rows that `encoder_` has encoded, shape (n,), as
         `score_samples`.
         """
-        rows = rows.astype(self._dtype, copy=False)
+        rows = rows.astype(self.familiarity_.dtype, copy=False)
         familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(np.float64)
         familiar = familiar / np.sqrt(len(self.bins_.values_))
         forms = self._leverages(rows)
@@ -302,7 +295,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
             Near 0 for the most normal rows; -4.6 if a hundredth of the training rows
             are as novel.
         """
-        return self._mapped(X, self.score_encoded, self._dtype)
+        return self._mapped(X, self.score_encoded, self.familiarity_.dtype)
 
     def decision_function(self, X: Any) -> Floats:
         """Scores less `offset_`, shape (n,), negative for novel rows."""
