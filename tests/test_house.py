@@ -241,8 +241,6 @@ CROWDED = {
     "selection/lengthscale.py": 31,
     "sources/rowwise.py": 26,
     "sources/scan.py": 30,
-    "unsupervised/clustering.py": 26,
-    "unsupervised/paired_tables.py": 28,
     "unsupervised/pca.py": 29,
 }
 

@@ -69,7 +69,7 @@ def effects():
         np.full((20, 2), 0.05),
         rng.uniform(size=(4, 20, 2)),
     )
-    missing, empty = np.append(1e5 * GRID[:-1], np.nan), np.array([[2e4, 4e4]])
+    missing = np.append(1e5 * GRID[:-1], np.nan)
     levels, flat = [f"a long level {g}" for g in range(20)], np.full(20, 0.05)
     shown = mean, mean - half, mean + half, curves
     return [
@@ -82,7 +82,6 @@ def effects():
             flat,
             *shown,
             missing[:-1],
-            empty,
         ),
         Effect(
             "Town",
@@ -93,7 +92,6 @@ def effects():
             flat,
             *shown,
             np.empty(0),
-            np.empty((0, 2)),
         ),
         Effect(
             "Built",
@@ -104,7 +102,6 @@ def effects():
             flat,
             *shown,
             999 * GRID,
-            np.empty((0, 2)),
         ),
     ]
 

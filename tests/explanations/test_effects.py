@@ -251,9 +251,7 @@ def test_interval_of_a_single_row_is_that_of_the_function(model, rows):
 
 
 def test_a_spike_leaves_points_for_the_other_values():
-    """As the gains of adult, of which 95 % are zero; and the long gap before the
-    largest ones is known.
-    """
+    """As the gains of adult, of which 95 % are zero."""
     rng = np.random.default_rng(5)
     gain = np.where(rng.uniform(size=2000) < 0.95, 0.0, rng.integers(100, 5000, 2000))
     gain[:20] = 99_999.0
@@ -263,8 +261,6 @@ def test_a_spike_leaves_points_for_the_other_values():
     assert 15 <= len(effect.values) <= 20
     assert effect.values[0] == 0
     assert effect.values[-1] == 99_999
-    np.testing.assert_array_equal(effect.empty, [[gain[gain < 9000].max(), 99_999]])
-    assert model.effects(X, 1)[0].empty.shape == (0, 2)
 
 
 def test_records_as_frame_and_json(model, rows):

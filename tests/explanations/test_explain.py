@@ -17,7 +17,6 @@ from bochner import (
     load,
     save,
 )
-from bochner.estimators import explained_scores
 from bochner.explanations import shapley
 from bochner.features import Metric
 from bochner.kernels import Gaussian, Hat, Laplacian, Linear, SmoothBins
@@ -356,26 +355,6 @@ class TestBackground:
                 match=r"background is of no use for this model\..*4 features",
             ):
                 method(self.X[:2], background=self.X[:, :3])
-
-    @pytest.mark.parametrize("method", ["explain", "interactions"])
-    def test_of_many_pairs_the_seconds_are_told(self, method, monkeypatch):
-        """And who has chosen their number is not told."""
-        monkeypatch.setattr(explained_scores, "MANY_PAIRS", 900)
-        call = getattr(self.model, method)
-        words = (
-            r"10 rows by 100 background rows takes about [\d,]+ seconds\. Fewer "
-            r"rows or a smaller n_background"
-        )
-        with pytest.warns(UserWarning, match=words):
-            noted = call(self.X[:10])
-        assert np.array_equal(noted.values, call(self.X[:10], n_background=100).values)
-        call(self.X[:9])
-        monkeypatch.setattr(explained_scores, "WIDE", 3)
-        monkeypatch.setattr(explained_scores, "MANY_WIDE_PAIRS", 100)
-        with pytest.warns(
-            UserWarning, match="2 rows by 100 background rows takes about"
-        ):
-            call(self.X[:2])
 
 
 def test_bins_that_span_too_many_corners_are_sampled():

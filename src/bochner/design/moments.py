@@ -92,12 +92,12 @@ class Moments:
         ----------
         features : DenseFeatures, or FeatureMap of hashed bins
         blocks : iterable of Block
-            Each of as many rows as the first block, or fewer.
         """
         if isinstance(features, DenseFeatures):
-            workspace = None
+            workspace = self.workspace(0)
             for X, y, weight in blocks:
-                workspace = self.workspace(len(y)) if workspace is None else workspace
+                if len(workspace) < len(y):
+                    workspace = self.workspace(len(y))
                 A = workspace[: len(y)]
                 features.rows(X, out=A)
                 self.add_block(A, y, weight)

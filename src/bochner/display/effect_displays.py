@@ -122,8 +122,6 @@ class EffectDisplay(Display):
     def _draw_numbers(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
         has_position = ~np.isnan(one.positions)
         x = one.positions[has_position]
-        for start, end in one.empty:
-            ax.axvspan(start, end, color=GREY, alpha=0.15, linewidth=0)
         if len(shown) == 1:
             thin = {"color": GREY, "alpha": 0.25, "linewidth": 0.6}
             ax.plot(x, one.curves[:, has_position, shown[0]].T, **thin)

@@ -4,7 +4,6 @@ and the rows that they start from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,19 +21,11 @@ from bochner.explanations.attribution import Explanation
 from bochner.explanations.column_factors import Term, terms
 from bochner.explanations.interactions import Interactions, shapley_interactions
 from bochner.explanations.shapley import shapley_values
-from bochner.notices import warn
-from bochner.selection.budget import Budget
+from bochner.inputs.checks import require_one_of
+from bochner.inputs.training import rows_to_map
 
 BACKGROUND_ROWS, BACKGROUND_BYTES, FEWEST_ROWS = 100, 200_000, 10  # that a model keeps
-HASHED_ENTRIES = 1 << 22  # of encoded rows at a time
-# 100 background rows, of which nobody has said that the time does not matter
-DEFAULT = "auto"
-# Of a row and a background row, from which on a bar tells how long the rest takes
-MANY_PAIRS = 1_000_000
-# Columns, and pairs of such rows, which take that long too
-WIDE, MANY_WIDE_PAIRS = 500, 1_000
-# Share of the rows whose seconds tell those of all, and the most rows of them
-TRIED_SHARE, MOST_TRIED = 0.02, 32
+HASHED_ROWS = 4096  # that are encoded at a time
 
 
 class ExplainedFunction(NamedTuple):
@@ -139,24 +130,19 @@ def training_rows_among(
     encoder = model.encoder_
     # Mean targets of levels are left out: those of a training row are by other rows
     # only, unlike those of a new row.
-    width = training_rows.shape[1]
-    texts = [column for column in encoder.columns_ if isinstance(column, TextColumn)]
-    means = [
-        position for column in texts for position in range(width)[column.mean_columns]
-    ]
-    rows = model._rows(X, reset=False)
-    step = max(HASHED_ENTRIES // width, 1)
+    is_compared = np.ones(training_rows.shape[1], bool)
+    for column in encoder.columns_:
+        if isinstance(column, TextColumn):
+            is_compared[column.mean_columns] = False
 
     def hashes_of(encoded: Any) -> NDArray[np.uint64]:
-        others = np.delete(np.arange(width), means)
-        return row_hashes(encoded[:, others].astype(training_rows.dtype))
+        return row_hashes(encoded[:, is_compared].astype(training_rows.dtype))
 
-    blocks = []
-    for start in range(0, rows.shape[0], step):
-        block = rows_of(rows, slice(start, start + step))
-        encoded = encoder.encode(block, model.feature_weights_.dtype)
-        blocks.append(hashes_of(encoded))
-    hashes = np.concatenate(blocks)
+    rows = model._rows(X, reset=False)
+    source = rows_to_map(encoder, rows, model.feature_weights_.dtype)
+    hashes = np.concatenate(
+        [hashes_of(block.X) for block in source.blocks(HASHED_ROWS)]
+    )
     n_matches = int(np.isin(hashes_of(training_rows), hashes).sum())
     mostly_repeat = 2 * len(np.unique(hashes)) < len(hashes)
     if (
@@ -181,138 +167,82 @@ class _Question(NamedTuple):
     X: Any
     background: NDArray
     n_columns: int
-    is_long: bool  # pairs of a row and a background row are very many
-    tells: bool  # how long it takes, where it does
 
     @classmethod
     def of(
-        cls, model: Any, X: Any, background: Any, n_background: int | str | None
+        cls, model: Any, X: Any, background: Any, n_background: int | None
     ) -> _Question:
         """That of checked rows of a fitted model."""
         function = explained_function(model)
         encoder = model.encoder_
-        rows = _background(model, background, n_background)
-        d = encoder.n_features_in_
-        is_long = X.shape[0] * len(rows) > (
-            MANY_PAIRS if d <= WIDE else MANY_WIDE_PAIRS
-        )
         return cls(
             function,
             list(terms(model.features_, function.coef, encoder.sources())),
             encoder.encode(X, model.feature_weights_.dtype),
-            rows,
-            d,
-            is_long,
-            is_long and n_background == DEFAULT,
+            _background(model, background, n_background),
+            encoder.n_features_in_,
         )
+
+    def values(self) -> tuple[Floats, Floats | None]:
+        """Shapley values of all outputs, and their errors where they are sampled."""
+        size = self.n_columns, len(self.function.intercept)
+        with progress("Explaining", self.X.shape[0], True) as advance:
+            return shapley_values(
+                self.parts, self.X, self.background, *size, 0, advance
+            )
+
+    def shown(self, of_outputs: Any) -> Any:
+        """An array of all outputs, without an axis for them where there is one."""
+        if of_outputs is None or self.function.has_outputs:
+            return of_outputs
+        return of_outputs[..., 0]
 
 
 def explain(
-    model: Any, X: Any, background: Any, n_background: int | str | None
+    model: Any, X: Any, background: Any, n_background: int | None
 ) -> Explanation:
     """Shapley values of checked rows; see `KernelMachine.explain`."""
     asked = _Question.of(model, X, background, n_background)
-    if asked.tells:
-        _foretell(
-            "Explaining",
-            asked,
-            lambda few: shapley_values(
-                asked.parts, few, asked.background, asked.n_columns
-            ),
-        )
-    return _explained(model, X, asked)
-
-
-def _explained(model: Any, X: Any, asked: _Question) -> Explanation:
     function = asked.function
-    rows = asked.background
-    is_shown = asked.is_long or bool(model.verbose)
-    with progress("Explaining", X.shape[0], is_shown) as advance:
-        values, base, errors, *_ = shapley_values(
-            asked.parts, asked.X, rows, asked.n_columns, 0, advance
-        )
-    base = base + function.intercept
-    if not function.has_outputs:
-        values = values[:, :, 0]
-        base = np.squeeze(base, 0)
-        errors = None if errors is None else errors[:, :, 0]
+    values, errors = asked.values()
+    rows = asked.background.astype(np.float64)
+    base = model.features_.dot(rows, function.coef).mean(axis=0) + function.intercept
     return Explanation(
-        values,
-        base,
+        asked.shown(values),
+        asked.shown(base),
         _values(X),
         input_names(model),
         function.names,
         function.unit,
         len(rows),
-        errors,
-    )
-
-
-def _foretell(what: str, asked: _Question, work: Callable[[Any], Any]) -> None:
-    """Warn of the seconds that work on the rows takes, by those of a few of them;
-    loops are compiled before.
-    """
-    n = asked.X.shape[0]
-    n_background = len(asked.background)
-    few = asked.X[: int(np.clip(TRIED_SHARE * n, 1, MOST_TRIED))]
-    clock = Budget()
-    work(few)
-    seconds = clock.elapsed * n / few.shape[0]
-    warn(
-        f"{what} {n:,} rows by {n_background} background rows takes about "
-        f"{max(seconds, 1):,.0f} seconds. "
-        "Fewer rows or a smaller n_background take less; with "
-        f"n_background={n_background} there is no such note."
+        asked.shown(errors),
     )
 
 
 def interactions(
-    model: Any, X: Any, background: Any, n_background: int | str | None
+    model: Any, X: Any, background: Any, n_background: int | None
 ) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
     asked = _Question.of(model, X, background, n_background)
-    explanation = _explained(model, X, asked)
-    parts, rows = asked.parts, asked.background
-    values = explanation.values.reshape(*explanation.values.shape[:2], -1)
-    errors = explanation.errors
-    if errors is not None:
-        errors = errors.reshape(values.shape)
-    if asked.tells:
-        _foretell(
-            "Interactions of",
-            asked,
-            lambda few: shapley_interactions(
-                parts, few, rows, values[: few.shape[0]], None
-            ),
-        )
+    values, errors = asked.values()
     with progress("Finding interactions", X.shape[0], True) as advance:
         pairs, noise = shapley_interactions(
-            parts, asked.X, rows, values, errors, 0, advance
+            asked.parts, asked.X, asked.background, values, errors, 0, advance
         )
-    if not asked.function.has_outputs:
-        pairs = pairs[..., 0]
-        noise = None if noise is None else noise[..., 0]
     return Interactions(
-        pairs,
-        explanation.feature_names,
-        explanation.output_names,
-        explanation.unit,
-        noise,
+        asked.shown(pairs),
+        input_names(model),
+        asked.function.names,
+        asked.function.unit,
+        asked.shown(noise),
     )
 
 
-def _background(model: Any, background: Any, n_background: int | str | None) -> NDArray:
+def _background(model: Any, background: Any, n_background: int | None) -> NDArray:
     """Encoded background rows: those that are given, or that the model keeps;
     ValueError where there are none.
     """
-    n_background = BACKGROUND_ROWS if n_background == DEFAULT else n_background
-    if n_background is not None and (
-        not isinstance(n_background, int | np.integer) or n_background < 1
-    ):
-        raise ValueError(
-            "n_background must be a positive integer, 'auto' or None, got "
-            f"{n_background!r}."
-        )
+    require_one_of("n_background", n_background, "a positive integer", None)
     if background is None:
         rows = getattr(model, "background_", None)
         if rows is None:

@@ -345,7 +345,7 @@ class Interpretable(BaseKernelEstimator):
 
     @any_arrays
     def explain(
-        self, X: Any, background: Any = None, n_background: int | str | None = "auto"
+        self, X: Any, background: Any = None, n_background: int | None = 100
     ) -> Explanation:
         """Explain the predictions for some rows by Shapley values of the columns.
 
@@ -357,9 +357,8 @@ class Interpretable(BaseKernelEstimator):
             Rows that the explained ones are compared with: columns that are not in a
             coalition have values of these rows. By default up to 100 training rows that
             the model keeps.
-        n_background : int, "auto" or None, default="auto"
-            From more background rows, this many are drawn at random. "auto" for 100,
-            with a warning of the seconds if these are many. None for all.
+        n_background : int or None, default=100
+            From more background rows, this many are drawn at random. None for all.
 
         Returns
         -------
@@ -377,13 +376,6 @@ class Interpretable(BaseKernelEstimator):
         MemoryError
             If the values do not fit in the free memory.
 
-        Warns
-        -----
-        UserWarning
-            With "auto", of the time that more than a million pairs of a row and a
-            background row take, or a thousand of more than 500 columns. A bar on a
-            terminal shows how far the work is.
-
         Notes
         -----
         The values are interventional Shapley values (Lundberg and Lee, "A Unified
@@ -391,7 +383,8 @@ class Interpretable(BaseKernelEstimator):
         sampling, for Fourier features, bins and linear features, with learned metrics
         too: these are products of factors of the columns. Bins with a linear map before
         them, and other maps, are sampled by permutations and have standard errors,
-        unless there are 6 columns or fewer.
+        unless there are 6 columns or fewer. A bar on a terminal tells how long the rest
+        of the work takes.
 
         Examples
         --------
@@ -412,7 +405,7 @@ class Interpretable(BaseKernelEstimator):
 
     @any_arrays
     def interactions(
-        self, X: Any, background: Any = None, n_background: int | str | None = "auto"
+        self, X: Any, background: Any = None, n_background: int | None = 100
     ) -> Interactions:
         """Find the columns that interact in the predictions for some rows, by Shapley
         interactions of all pairs.

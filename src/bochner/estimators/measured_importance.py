@@ -159,14 +159,11 @@ def importance_of_fit(
     """
     d = model.encoder_.n_features_in_
     size = n_evaluated(d, n_rows)
-    if not size:
+    if not size or budget.is_over:
         return None
     rows, scores, name = _evaluated(model, unseen, source, size, seed)
-    timely = _n_timely(rows, scores, row_loss(model), d, budget)
-    if timely < 2:
+    if rows.n_rows < 2:
         return None
-    if timely < rows.n_rows:
-        rows, scores, name = _evaluated(model, unseen, source, timely, seed)
     n_repeats = int(np.clip(_n_cells(n_rows) // (rows.n_rows * d), 1, MOST_REPEATS))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -189,23 +186,6 @@ def _evaluated(
         return sample, lambda Z, numbers: scores_at(model, Z), TRAINED
     held_out = unseen.sample(size, seed)
     return held_out.design.source, held_out.scores, held_out.name
-
-
-def _n_timely(
-    rows: ArraySource, scores: Scores, loss: RowLoss, n_columns: int, budget: Budget
-) -> int:
-    """How many of the rows half of the time left is enough for, by the seconds that
-    their losses take once.
-    """
-    if budget.limit is None or not rows.n_rows:
-        return rows.n_rows
-    clock = Budget()
-    if not budget.is_over:
-        X, T, _ = rows.whole()
-        loss.of(T, scores(X, np.arange(rows.n_rows)))
-    seconds = max((n_columns + 1) * clock.elapsed, 1e-9)
-    few = int(min(budget.seconds_left / 2 / seconds, 1.0) * rows.n_rows)
-    return few if few >= min(POLICY.evaluated_rows[0], rows.n_rows) else 0
 
 
 def _measured(

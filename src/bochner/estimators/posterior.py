@@ -84,7 +84,9 @@ class Posterior:
         if isinstance(basis, LandmarkFeatures):
             self.landmarks_ = basis.landmarks
             self.landmark_root_ = basis.root
-        self.mean_, self.root_, self.weight_ = linear
+        self.mean_ = linear.mean
+        self.root_ = linear.root
+        self.weight_ = linear.weight
         self.alpha_ = alpha
         self.level_, self.slope_, self.signal_, self.constant_, self.reach_ = noise
         self.size_ = size

@@ -105,15 +105,6 @@ class Waves:
         self.frequencies = W
         self.columns, self._places = coordinates.by_column(W.any(axis=1))
 
-    def scores(self, X: Any) -> Floats:
-        """The function at encoded rows, shape (n, K)."""
-        U = self.coordinates.of(X)
-        total = np.zeros((X.shape[0], len(self.coef)))
-        for a in range(0, self.frequencies.shape[1], TILE):
-            waves = np.exp(1j * (U @ self.frequencies[:, a : a + TILE]))
-            total += (waves @ self.coef[:, a : a + TILE].T).real
-        return total
-
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
         """Add the mean Shapley values against background rows to an array of shape (n,
         d, K).
@@ -200,10 +191,6 @@ class Cells:
         self.coef = whole.coef
         split = np.isfinite(self.features.pitches_).any(axis=(0, 1))
         self.columns, self._places = coordinates.by_column(split)
-
-    def scores(self, X: Any) -> Floats:
-        """The function at encoded rows, shape (n, K)."""
-        return self.features.dot(self.coordinates.of(X), self.coef)
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
         """Add the mean Shapley values, or interactions, against background rows, as
@@ -298,15 +285,10 @@ class Line:
         self, coordinates: Coordinates, features: LinearFeatures, coef: NDArray
     ) -> None:
         slope = coef / features.scale_[:, np.newaxis]
-        self.intercept = -(features.mean_ @ slope)
         if coordinates.linear is not None:
             slope = coordinates.linear.T @ slope
         self.slope = slope
         self.coordinates = coordinates
-
-    def scores(self, X: Any) -> Floats:
-        """The function at encoded rows, shape (n, K)."""
-        return self.coordinates.of(X) @ self.slope + self.intercept
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
         """Add the mean Shapley values against background rows, as those of waves;

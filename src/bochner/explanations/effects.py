@@ -26,8 +26,6 @@ from bochner.markup import Markup, cut, cut_all, number, table
 
 KINDS = ("partial", "accumulated")
 ENDS = 0.01, 0.99  # quantiles of a column between which its effect is shown
-# Of the range, and of the median gap: larger ones are regions without data
-GAP, GAPS = 0.1, 5.0
 RUG = 200  # values of rows that are kept
 DENSE_ENTRIES = 10_000_000  # of the rows that predictions are averaged over
 BLOCK_ENTRIES = 4_000_000  # of rows that are predicted at a time
@@ -63,11 +61,6 @@ class Effect:
         accumulated effects.
     rug : array of shape (R,)
         Positions of some rows, ascending; none of levels.
-    empty : array of shape (E, 2)
-        Ends of the regions without data between the values: intervals without any row
-        that are longer than a tenth of the range and than five times the median
-        interval. They tell of this column alone: a value may be frequent, and yet never
-        occur together with the values that the rows have in other columns.
 
     Examples
     --------
@@ -94,7 +87,6 @@ class Effect:
     high: Floats | None
     curves: Floats
     rug: Floats
-    empty: Floats
 
     @property
     def span(self) -> Floats:
@@ -192,7 +184,7 @@ class Effects:
         """Return all numbers as JSON; dates as text, and the missing value as null."""
         facts = "kind", "what", "outputs", "coverage", "n_rows"
         parts = "column", "unit", "is_level", "values"
-        arrays = "shares", "mean", "low", "high", "empty"
+        arrays = "shares", "mean", "low", "high"
         whole: dict[str, Any] = {name: getattr(self, name) for name in facts}
         whole["columns"] = [
             {name: getattr(one, name) for name in (*parts, *arrays)}
@@ -405,17 +397,13 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
         half = norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
         low, high = mean - half, mean + half
     G = len(grid.points)
-    positions, rug, empty = (
-        np.arange(G, dtype=np.float64),
-        np.empty(0),
-        np.empty((0, 2)),
-    )
+    positions = np.arange(G, dtype=np.float64)
+    rug = np.empty(0)
     if not grid.is_level:
         positions = grid.points
         ascending = np.sort(grid.numbers[~np.isnan(grid.numbers)])
         n_shown = min(RUG, len(ascending))
         rug = ascending[np.linspace(0, len(ascending) - 1, n_shown).astype(np.intp)]
-        empty = _gaps(ascending, grid.points[: grid.n_known])
     place = grid.places()
     return Effect(
         name,
@@ -429,7 +417,6 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
         high,
         curves,
         rug,
-        empty,
     )
 
 
@@ -485,19 +472,6 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
         donors = np.append(donors, gaps.argmax())
     unit = PARTS[kind][0] if PARTS[kind] else ""
     return Grid(numbers, points, donors, is_level, unit)
-
-
-def _gaps(values: NDArray, points: NDArray) -> Floats:
-    """Long intervals between ascending values, within those of the points, shape (E,
-    2).
-    """
-    if len(points) < 2:
-        return np.empty((0, 2))
-    inside = np.unique(values[(values >= points[0]) & (values <= points[-1])])
-    steps = np.diff(inside)
-    least = max(GAP * np.ptp(points), GAPS * float(np.median(steps)))
-    long = np.flatnonzero(steps > least)
-    return np.column_stack([inside[long], inside[long + 1]])
 
 
 def _partial(

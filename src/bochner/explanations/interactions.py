@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import comb
 
 from bochner.arrays import Floats
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance, no_advance
-from bochner.explanations.column_factors import Opaque, Term
-from bochner.explanations.shapley import add_terms, coalition_values, repeated_rows
+from bochner.explanations.column_factors import Opaque, Term, coalition_shares
+from bochner.explanations.shapley import (
+    add_gains,
+    add_terms,
+    coalitions,
+    repeated_rows,
+)
 from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
@@ -212,17 +216,13 @@ def _add_by_coalitions(
     """Add interactions of few columns above the diagonal, by all coalitions."""
     d = pairs.shape[1]
     first, second = np.triu_indices(d, 1)
-
-    def explain(i: int) -> None:
-        members, values = coalition_values(parts, X[i], background, d)
-        with_first = members[:, first]
-        with_second = members[:, second]
-        n_others = members.sum(axis=1)[:, np.newaxis] - with_first - with_second
-        shares = 1 / ((d - 1) * comb(d - 2, n_others))
-        signs = np.where(with_first == with_second, 1.0, -1.0)
-        pairs[i, first, second] += (signs * shares).T @ values
-
-    in_threads(explain, range(len(X)))
+    members = coalitions(d)
+    with_first = members[:, first]
+    with_second = members[:, second]
+    n_others = members.sum(axis=1)[:, np.newaxis] - with_first - with_second
+    shares = coalition_shares(d - 1)[d - 1, n_others]
+    gains = np.where(with_first == with_second, shares, -shares)
+    add_gains(parts, X, background, gains, pairs, (first, second))
 
 
 def _add_sampled(

@@ -5,7 +5,7 @@ permutations of the columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,31 +32,15 @@ REPEATED, FEWEST_REPEATED = 4, 32
 PATH_ENTRIES = 1 << 22  # of the rows between two rows that are evaluated at a time
 
 
-class ShapleyValues(NamedTuple):
-    """Shapley values of rows.
-
-    Attributes
-    ----------
-    values : array of shape (n, d, K)
-    base : array of shape (K,)
-        The mean of the function over the background rows.
-    errors : array of shape (n, d, K) or None
-        Standard errors of values that are sampled; None where all are exact.
-    """
-
-    values: Floats
-    base: Floats
-    errors: Floats | None
-
-
 def shapley_values(
     parts: Sequence[Term],
     X: Any,
     background: Any,
     n_columns: int,
+    n_outputs: int,
     seed: int = 0,
     advance: Advance = no_advance,
-) -> ShapleyValues:
+) -> tuple[Floats, Floats | None]:
     """Interventional Shapley values of the sum of some terms.
 
     The value of a coalition of columns is the mean of the function over rows that have
@@ -71,6 +55,7 @@ def shapley_values(
         Encoded rows.
     n_columns : int
         Input columns.
+    n_outputs : int
     seed : int
         Of permutations, for terms that are no products.
     advance : callable, optional
@@ -78,15 +63,17 @@ def shapley_values(
 
     Returns
     -------
-    ShapleyValues
+    array of shape (n, d, K)
+        The values.
+    array of shape (n, d, K) or None
+        Standard errors of values that are sampled; None where all are exact.
 
     Raises
     ------
     MemoryError
         Before any work, if the values do not fit in the free memory.
     """
-    base = np.sum([part.scores(background).mean(axis=0) for part in parts], axis=0)
-    shape = X.shape[0], n_columns, len(base)
+    shape = X.shape[0], n_columns, n_outputs
     require_memory(
         24 * int(np.prod(shape)),
         f"Explaining {shape[0]:,} rows",
@@ -98,7 +85,7 @@ def shapley_values(
     is_sampled = add_terms(
         parts, X, background, (values, variances), ways, BATCH, seed, advance
     )
-    return ShapleyValues(values, base, np.sqrt(variances) if is_sampled else None)
+    return values, np.sqrt(variances) if is_sampled else None
 
 
 def add_terms(
@@ -169,15 +156,39 @@ def _add_by_coalitions(
     """Add values of few columns, by all coalitions."""
     d = values.shape[1]
     shares = coalition_shares(d)[d]
+    members = coalitions(d)
+    sizes = members.sum(axis=1)
+    gains = (
+        members * shares[sizes - 1, np.newaxis]
+        - (1 - members) * shares[sizes, np.newaxis]
+    )
+    add_gains(parts, X, background, gains, values, slice(None))
+
+
+def coalitions(d: int) -> NDArray[np.int64]:
+    """Members of all coalitions of d columns, shape (2^d, d)."""
+    return (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
+
+
+def add_gains(
+    parts: Sequence[Opaque],
+    X: NDArray,
+    background: NDArray,
+    gains: NDArray,
+    values: NDArray,
+    places: Any,
+) -> None:
+    """Add sums of the values of all coalitions times gains, of shape (2^d, m), at m
+    places of the values of each row.
+    """
+    members = coalitions(values.shape[1])
+    is_changed = members[:, np.newaxis, parts[0].sources]
 
     def explain(i: int) -> None:
-        members, scores = coalition_values(parts, X[i], background, d)
-        sizes = members.sum(axis=1)
-        gains = (
-            members * shares[sizes - 1, np.newaxis]
-            - (1 - members) * shares[sizes, np.newaxis]
-        )
-        values[i] += gains.T @ scores
+        rows = np.where(is_changed, X[i], background).reshape(-1, X.shape[1])
+        scores = np.sum([part.scores(rows) for part in parts], axis=0)
+        means = scores.reshape(len(members), len(background), -1).mean(axis=1)
+        values[i][places] += gains.T @ means
 
     in_threads(explain, range(len(X)))
 
@@ -224,19 +235,6 @@ def repeated_rows(n_background: int) -> int:
     that they tell the error.
     """
     return min(max(n_background // REPEATED, FEWEST_REPEATED), n_background)
-
-
-def coalition_values(
-    parts: Sequence[Opaque], x: NDArray, background: NDArray, d: int
-) -> tuple[NDArray[np.int64], Floats]:
-    """Members of all coalitions of d columns, (2^d, d), and the coalitions' values for
-    a row, (2^d, K).
-    """
-    members = (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
-    is_changed = members[:, np.newaxis, parts[0].sources]
-    rows = np.where(is_changed, x, background).reshape(-1, len(x))
-    scores = np.sum([part.scores(rows) for part in parts], axis=0)
-    return members, scores.reshape(1 << d, len(background), -1).mean(axis=1)
 
 
 def _changes(

@@ -17,7 +17,7 @@ from bochner.features.base import Rows
 from bochner.kernels import Gaussian
 
 PAIRED_ROWS = 512  # each of which is compared with all others
-ROUNDING = 1e-9  # of half the mass of all pairs
+ROUNDING = 1e-9  # of the mass below a quantile
 
 
 def paired_rows(rows: ArraySource, seed: int) -> tuple[Rows, NDArray]:
@@ -79,18 +79,21 @@ def _distances(X: Any, p: int) -> Floats:
     return pdist(X, "cityblock" if p == 1 else "euclidean")
 
 
-def median(distances: NDArray, shares: NDArray) -> float:
-    """Weighted median, the mean of both where two are in the middle; 1 where there
-    are no distances.
+def weighted_quantile(values: NDArray, weight: NDArray, share: float) -> float:
+    """A number below which values have a share of the weight: the mean of two values
+    where it lies between them.
     """
-    if not len(distances):
-        return 1.0
-    order = np.argsort(distances)
-    mass = np.cumsum(shares[order])
-    middle = np.searchsorted(
-        mass, mass[-1] / 2 * np.array([1 - ROUNDING, 1 + ROUNDING])
+    order = np.argsort(values)
+    mass = np.cumsum(weight[order])
+    ends = np.searchsorted(
+        mass, mass[-1] * share * np.array([1 - ROUNDING, 1 + ROUNDING])
     )
-    return float(distances[order[middle]].mean())
+    return float(values[order[ends]].mean())
+
+
+def median(distances: NDArray, shares: NDArray) -> float:
+    """Weighted median; 1 where there are no distances."""
+    return weighted_quantile(distances, shares, 0.5) if len(distances) else 1.0
 
 
 def median_distance(X: Rows, weight: NDArray | None = None, p: int = 2) -> float:

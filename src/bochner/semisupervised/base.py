@@ -25,13 +25,11 @@ from bochner.semisupervised.smoothers import (
     Spreading,
     graph_of,
 )
-from bochner.sources.opening import is_streamed
-from bochner.unsupervised.base import RowModel
+from bochner.unsupervised.base import RowModel, precision_of
 
 UNLABELLED = -1
 TEXT_OF_MARKS = "-1", "-1.0", "nan", "None"
 ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000
-WIDE_ROWS = 5_000  # that are seen in double precision
 ALPHA, FLOW_ALPHA = 0.99, 0.999
 # Of least squares on the smoothest functions
 COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)
@@ -70,8 +68,7 @@ class SemiSupervised(RowModel):
         """Find landmarks, and the graph of all rows."""
         self._begin()
         seed = self._seed()
-        few = hasattr(X, "shape") and not is_streamed(X) and X.shape[0] <= WIDE_ROWS
-        dtype = np.dtype(np.float64 if few else np.float32)
+        dtype = precision_of(X)
         rows = self._open(X, sample_weight, seed, dtype, y=y, groups=groups)
         # Landmarks are found in a sample of the rows
         features = self.features

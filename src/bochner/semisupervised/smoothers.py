@@ -17,6 +17,8 @@ from bochner.arrays import Floats, Indices
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.graph import AnchorGraph, GraphSums, sum_graph
+from bochner.solvers.cg import System, conjugate_gradients
+from bochner.solvers.preconditioners import jacobi
 
 KEPT_BYTES = 1 << 30  # of the features of all rows
 SAME = 1e5  # equal parts of one, to which features of equal rows are the same
@@ -150,8 +152,21 @@ class Graph(AnchorGraph):
         return float(np.sqrt(max((squares - means**2).mean(), 0.0)))
 
     def spread(self, alpha: float, B: NDArray) -> Floats:
-        """(I - alpha A'A)^-1 B, of shape (m, K), by conjugate gradients."""
-        return solve(lambda V: V - alpha * (self.matrix @ V), B)
+        """(I - alpha A'A)^-1 B, of shape (m, K), by conjugate gradients.
+
+        I - alpha A'A is alpha (I - A'A), positive semidefinite, and 1 - alpha.
+        """
+        m, K = B.shape
+
+        def apply(P: NDArray, Q: NDArray) -> Floats:
+            product = alpha * (P - (self.matrix @ P.T).T)
+            Q += product
+            return np.einsum("km,km->k", P, product)
+
+        rest = np.full((K, 1), 1 - alpha)
+        system = System(apply, rest, jacobi(np.full(m, alpha), rest))
+        rhs = np.ascontiguousarray(B.T)
+        return conjugate_gradients(system, rhs, CG_TOL, CG_STEPS).coef.T
 
     def smoothest(self, count: int) -> tuple[Floats, Floats]:
         """Eigenvectors of S of the largest eigenvalues, as functions of mean square
@@ -168,31 +183,6 @@ class Graph(AnchorGraph):
         is_positive = values > LEAST_EIGENVALUE
         values = values[is_positive]
         return values, vectors[:, is_positive] * np.sqrt(self.total / values)
-
-
-def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> Floats:
-    """Solve positive definite equations for the columns of B, of shape (m, K),
-    together by conjugate gradients.
-    """
-    X = np.zeros_like(B)
-    R = B.copy()
-    P = R.copy()
-    squares = (R * R).sum(axis=0)
-    least = CG_TOL**2 * squares
-    for _ in range(CG_STEPS):
-        if (squares <= least).all():
-            break
-        Q = apply(P)
-        zeros = np.zeros((2, len(squares)))
-        step = np.divide(
-            squares, (P * Q).sum(axis=0), out=zeros[0], where=squares > least
-        )
-        X += step * P
-        R -= step * Q
-        before = squares
-        squares = (R * R).sum(axis=0)
-        P = R + np.divide(squares, before, out=zeros[1], where=before > 0) * P
-    return X
 
 
 class Smooth(NamedTuple):
@@ -237,33 +227,30 @@ class Spreading:
 
     alpha: float
     name = "spreading"
+    is_centred = False
 
     def fit(self, graph: Graph) -> Smooth:
         """The function of the targets of a graph."""
-        v = self.alpha * graph.spread(self.alpha, graph.back)
-        influence, _, pairs = _influence(graph, self.alpha)
-        return Smooth(v, 1.0, influence, shrinks=False, influences=pairs)
+        origin = np.zeros(graph.targets.shape[1])
+        if self.is_centred:
+            origin = np.average(graph.targets, axis=0, weights=graph.weight)
+        back = graph.back - np.outer(graph.labelled.T @ graph.weight, origin)
+        v = self.alpha * graph.spread(self.alpha, back)
+        influence, reach, pairs = _influence(graph, self.alpha)
+        reach = reach if self.is_centred else None
+        return Smooth(v, 1.0, influence, False, origin, reach, pairs)
 
 
-@dataclass(frozen=True)
-class Poisson:
+class Poisson(Spreading):
     """L u = sum_j (y_j - mean) delta_j, L = I - S: sources and sinks of a flow (Calder
     et al., 2020).
 
     S is taken a little smaller than it is, so that parts of the graph without a target
-    tell nothing. As by `Spreading`, u = y - mean + a A (I - a A'A)^-1 A'(y - mean).
+    tell nothing. So u is what `Spreading` makes of targets less their mean.
     """
 
-    alpha: float
     name = "poisson"
-
-    def fit(self, graph: Graph) -> Smooth:
-        """The function of the targets of a graph."""
-        mean = np.average(graph.targets, axis=0, weights=graph.weight)
-        back = graph.back - np.outer(graph.labelled.T @ graph.weight, mean)
-        v = self.alpha * graph.spread(self.alpha, back)
-        influence, reach, pairs = _influence(graph, self.alpha)
-        return Smooth(v, 1.0, influence, False, mean, reach, pairs)
+    is_centred = True
 
 
 @dataclass(frozen=True)
@@ -296,7 +283,7 @@ class SmoothRidge:
         return Smooth(V @ c, 0.0, influence, shrinks=True, influences=pairs)
 
 
-Smoother = Spreading | Poisson | SmoothRidge
+Smoother = Spreading | SmoothRidge
 
 
 def _influence(

@@ -12,6 +12,7 @@ left out has h / (1 - w h).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,8 @@ ROUNDING = 1e-13  # of the trace of the moments
 LEAST_LEFT = 1e-9  # of 1 - w h
 
 
-class LinearPosterior(NamedTuple):
+@dataclass(frozen=True)
+class LinearPosterior:
     """What the rows tell of the weights.
 
     Attributes

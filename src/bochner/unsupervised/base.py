@@ -5,6 +5,7 @@ through a drawn map.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from bochner.inputs.training import (
 from bochner.kernels import Kernel
 
 LANDMARKS, FREQUENCIES = 300, 2000
+DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 MOST_COLUMNS = 8192  # whose moments and eigenvectors take a minute and a GB
 
 
@@ -121,6 +123,15 @@ class RowModel(BaseKernelEstimator):
         X = self._rows(X, reset=False)
         source = rows_to_map(self.encoder_, X, dtype)
         return np.concatenate([work(block.X) for block in source.blocks(1 << 16)])
+
+
+def precision_of(X: Any) -> np.dtype:
+    """Precision of the features of rows: double where these are few, of which each
+    counts.
+    """
+    n_rows = getattr(X, "shape", (None,))[0]
+    few = isinstance(n_rows, Integral) and n_rows <= DOUBLE_ROWS
+    return np.dtype(np.float64 if few else np.float32)
 
 
 def map_for(

@@ -28,14 +28,12 @@ from bochner.inputs.checks import checked_rows
 from bochner.inputs.opened import Given, columns_apart
 from bochner.inputs.training import Target, TrainingRows, TrainingSet, rows_to_map
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import RowModel, map_for
+from bochner.unsupervised.base import RowModel, map_for, precision_of
 from bochner.unsupervised.paired_tables import (
-    Halves,
     HashedEncode,
-    Pairs,
     given_pair,
+    moments_of_halves,
     second_table,
-    sum_halves,
 )
 
 # Of the largest variance
@@ -43,7 +41,6 @@ ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}
 ALPHAS = np.geomspace(1e-6, 10, 15)
 FEWEST_HALVED = 20  # rows, of which there are halves to validate by
 LANDMARKS = 1000
-DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
 class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
@@ -54,7 +51,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     penalty, the directions are (C_zz + g_z I)^-1/2 and (C_uu + g_u I)^-1/2 times the
     singular vectors of (C_zz + g_z I)^-1/2 C_zu (C_uu + g_u I)^-1/2 (Bach and Jordan,
     2002; on random features Lopez-Paz et al., 2014). All three come from one pass over
-    the rows, and no n x n matrix is made.
+    each half of the rows, and no n x n matrix is made.
 
     Parameters
     ----------
@@ -164,7 +161,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or source of shape (n, d)
-            Files and collections are read in two passes.
+            Files and collections are read in three passes.
         y : the same of shape (n, e), or names of columns of X
             A second table of the same rows, in the same order; one column may be an
             array of shape (n,). Two sources are read on all threads and workers where
@@ -187,10 +184,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         x = rows.encoded(self.encoder_, dtype, encode=hashed_encode)
         self.features_ = _map(self.features, self.kernel, x, seed)
         self.y_features_ = _map(self.y_features, self.y_kernel, other, seed + 1)
-        pairs = Pairs(x.source, other.source)
         maps = (self.features_, self.y_features_)
-        with progress("Summing moments", pairs.n_rows, bool(self.verbose)) as advance:
-            halves = sum_halves(pairs, maps, dtype, seed, x.engine, advance)
+        with progress("Summing moments", x.n_rows, bool(self.verbose)) as advance:
+            halves = moments_of_halves(x, other, maps, dtype, seed, advance)
         distinct = np.unique(x.sample.row_hashes()[x.sample.weights > 0])
         self._solve(halves, len(distinct) >= FEWEST_HALVED)
         return self
@@ -206,8 +202,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
             y = second.X
             check_consistent_length(X, y)
             target = Target(None, checked_weight(first.weight, X))
-            dtype = np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4")
-            return TrainingRows(X, target), TrainingRows(y, target), dtype
+            return TrainingRows(X, target), TrainingRows(y, target), precision_of(X)
         streams = first.stream.without_sample(), second.stream.without_sample()
         x, other = (
             TrainingRows.of(one, seed, verbose=self.verbose, what=what)
@@ -222,11 +217,11 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         validate_data(self, x.X, reset=True, skip_check_array=True)
         return x, other, np.dtype(np.float32)
 
-    def _solve(self, halves: Halves, has_halves: bool) -> None:
+    def _solve(self, halves: tuple[Moments, Moments], has_halves: bool) -> None:
         """Choose the ridge penalty by the halves, if there are enough rows, and
         solve for all rows.
         """
-        moments = halves.first + halves.second
+        moments = halves[0] + halves[1]
         covariances = Covariances.of(moments)
         for name, C, mean in (
             ("X", covariances.xx, covariances.x_mean),
@@ -241,7 +236,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self.alpha_ = 0.1 if self.alpha == "auto" else float(self.alpha)
         if self.alpha == "auto" and has_halves:
             self.alpha_, self.alpha_scores_ = choose_ridge(
-                (halves.first, halves.second), ALPHAS, self.n_components
+                halves, ALPHAS, self.n_components
             )
             self.alphas_ = ALPHAS.copy()
         pairs = CanonicalPairs(covariances, moments.dtype)
@@ -373,9 +368,13 @@ class Covariances(NamedTuple):
         return np.divide(both, scale, out=np.zeros(len(both)), where=scale > 0)
 
 
-class Whitened:
-    """Covariances C as V diag(s) V', from which (C + g I)^-1/2 follows for any g,
-    without what is rounding.
+class Spectrum:
+    """Covariances C as V diag(s) V', without what is rounding.
+
+    Attributes
+    ----------
+    vectors : array of shape (D, rank)
+        V.
     """
 
     def __init__(self, covariance: NDArray, rounding: float) -> None:
@@ -386,10 +385,10 @@ class Whitened:
         self.mean_variance = max(values.mean(), 0.0)
 
     def root(self, alpha: float) -> Floats:
-        """V (s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape (D,
-        rank).
+        """(s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape
+        (rank,).
         """
-        return self.vectors / np.sqrt(self.values + alpha * self.mean_variance)
+        return 1 / np.sqrt(self.values + alpha * self.mean_variance)
 
 
 class CanonicalPairs:
@@ -403,10 +402,10 @@ class CanonicalPairs:
 
     @single_threaded_blas()
     def __init__(self, covariances: Covariances, dtype: np.dtype) -> None:
-        self.covariances = covariances
         self.x, self.y = (
-            Whitened(C, ROUNDING[dtype]) for C in (covariances.xx, covariances.yy)
+            Spectrum(C, ROUNDING[dtype]) for C in (covariances.xx, covariances.yy)
         )
+        self.core = self.x.vectors.T @ covariances.xy @ self.y.vectors
 
     @single_threaded_blas()
     def directions(self, alpha: float, n_components: int) -> tuple[Floats, Floats]:
@@ -415,17 +414,16 @@ class CanonicalPairs:
         """
         x_root = self.x.root(alpha)
         y_root = self.y.root(alpha)
-        M = x_root.T @ self.covariances.xy @ y_root
+        M = x_root[:, np.newaxis] * self.core * y_root
         K = min(n_components, *M.shape)
-        turned = M.shape[0] > M.shape[1]
-        A = M.T if turned else M
-        largest = len(A) - K, len(A) - 1
-        vectors = eigh(A @ A.T, subset_by_index=largest)[1][:, ::-1]
-        other = A.T @ vectors
-        lengths = np.linalg.norm(other, axis=0)
-        other = np.divide(other, lengths, out=np.zeros(other.shape), where=lengths > 0)
-        x = x_root @ (other if turned else vectors)
-        y = y_root @ (vectors if turned else other)
+        largest = len(M) - K, len(M) - 1
+        vectors = eigh(M @ M.T, subset_by_index=largest)[1][:, ::-1]
+        others = M.T @ vectors
+        lengths = np.linalg.norm(others, axis=0)
+        zeros = np.zeros(others.shape)
+        others = np.divide(others, lengths, out=zeros, where=lengths > 0)
+        x = (self.x.vectors * x_root) @ vectors
+        y = (self.y.vectors * y_root) @ others
         signs = np.ones(K)
         if len(x):
             signs = np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from threadpoolctl import threadpool_limits
@@ -20,30 +18,24 @@ from bochner.engines.algebra import leading, product
 from bochner.features import (
     AnchorFeatures,
     BinningFeatures,
-    ConcatenatedFeatures,
     FourierFeatures,
 )
 from bochner.features.base import FeatureMap
-from bochner.features.binning import hashed, hashed_bins
+from bochner.features.binning import hashed
 from bochner.features.distances import median_distance, median_gaussian, paired_rows
-from bochner.features.leaves import seeded
+from bochner.features.leaves import is_dense, seeded
 from bochner.features.metric import without_metrics
-from bochner.features.transformer import as_map
 from bochner.inputs.training import TrainingSet
 from bochner.kernels import Laplacian
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel
 
-NAMES = "anchors", "fourier", "binning"
 NEIGHBORS = 4  # anchors of a row: of 3 to 5 the most steady on pictures of digits
 # Rows that each has; of fewer a graph falls apart
 MOST_ANCHORS, FEWEST_ANCHORS, ROWS_EACH = 1000, 10, 3
 MOST_COLUMNS = 4096  # of hashed bins, whose Gram matrix is held
 # That k-means looks at; all others go to the nearest of its centres
 MOST_ROWS = 100_000
-# Of the mean one, as estimated degrees of rows that are far from all others may be
-# negative
-LEAST_DEGREE = 0.05
 # Of all squares of the features, below which a variance is one of rounding
 ROUNDING = 1e-7
 # Of the principal ones in which kernel k-means runs, and for each cluster
@@ -108,7 +100,7 @@ class Clusterer(ClusterMixin, RowModel):
                 f"row{'s' * (counted != 1)} with weight: take "
                 "fewer clusters."
             )
-        self.features_ = rows.drawn(map_of(self.features, rows, seed), seed)
+        self.features_ = rows.drawn(self._map_for(rows, seed), seed)
         self._find_directions(rows, self.features_)
         blocks = Blocks(
             rows.source,
@@ -133,6 +125,12 @@ class Clusterer(ClusterMixin, RowModel):
         self.labels_ = nearest(self.embedding_, self.centers_)
         self._finish(weight)
         return self
+
+    @abstractmethod
+    def _map_for(self, rows: TrainingSet, seed: int) -> FeatureMap:
+        """The map for some rows, not drawn yet: a copy of the one given, or one by
+        name, of the scale of the rows.
+        """
 
     @abstractmethod
     def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
@@ -170,20 +168,17 @@ class Clusterer(ClusterMixin, RowModel):
 class SpectralClustering(Clusterer):
     """Spectral clustering without the matrix of all pairs of rows.
 
-    The affinities are W = Z L^-1 Z', L = diag(Z'1), for `AnchorFeatures`, whose degrees
-    are one; for other maps D^-1/2 Z Z' D^-1/2, D the degrees Z Z'1. The leading
-    eigenvectors of the n x n matrix are Z P, where P is computed from a D x D matrix
-    that is summed in one or two passes. K-means clusters their rows, scaled to length
-    one. New rows are mapped by the same formula.
+    The affinities are W = Z L^-1 Z', L = diag(Z'1), of `AnchorFeatures` Z; all degrees
+    are one. The leading eigenvectors of the n x n matrix are Z P, where P is computed
+    from a D x D matrix that is summed in one pass. K-means clusters their rows, scaled
+    to length one. New rows are mapped by the same formula.
 
     Parameters
     ----------
     n_clusters : int, default=8
-    features : str, feature map or scikit-learn transformer, default="anchors"
+    features : AnchorFeatures or "anchors", default="anchors"
         "anchors" takes one for every three rows, up to 1,000. They follow bent and thin
-        clusters, as graphs of neighbours do. "fourier" and "binning" get their
-        lengthscale from the median distance between rows, and find similar clusters to
-        kernel k-means.
+        clusters, as graphs of neighbours do.
     n_init : int, default=10
         Number of runs of k-means, of which the best is kept.
     standardize : bool or "auto", default="auto"
@@ -253,26 +248,22 @@ class SpectralClustering(Clusterer):
             verbose=verbose,
         )
 
+    def _map_for(self, rows: TrainingSet, seed: int) -> FeatureMap:
+        if self.features == "anchors":
+            most = max(rows.n_rows // ROWS_EACH, FEWEST_ANCHORS)
+            return AnchorFeatures(min(most, MOST_ANCHORS), NEIGHBORS, random_state=seed)
+        if isinstance(self.features, FeatureMap) and is_anchored(self.features):
+            return seeded(self.features, seed)
+        raise ValueError(
+            "features must be 'anchors' or AnchorFeatures: use KernelKMeans for other "
+            "maps."
+        )
+
     def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
-        k = int(self.n_clusters)
-        if is_anchored(features):
-            graph = AnchorGraph(sum_graph(rows.design(features)))
-            self.eigenvalues_, vectors = graph.eigenvectors(k)
-            self.projection_ = (
-                graph.root[:, np.newaxis] * vectors / np.sqrt(self.eigenvalues_)
-            )
-            return
-        total = np.zeros(features.n_features_out)
-        weights = 0.0
-        for Z, weight in mapped(rows, features):
-            total += Z.T @ weight.astype(np.float64)
-            weights += float(weight.sum())
-        least = LEAST_DEGREE * float(total @ total) / weights
-        gram = np.zeros((len(total), len(total)))
-        for Z, weight in mapped(rows, features):
-            gram += _gram(Z, weight / np.maximum(Z @ total, least))
-        self.eigenvalues_, vectors = leading(gram, k)
-        self.projection_ = vectors / np.sqrt(self.eigenvalues_)
+        graph = AnchorGraph(sum_graph(rows.design(features)))
+        self.eigenvalues_, vectors = graph.eigenvectors(int(self.n_clusters))
+        scales = graph.root[:, np.newaxis] / np.sqrt(self.eigenvalues_)
+        self.projection_ = vectors * scales
 
     def _coordinates(self, X: Any) -> NDArray:
         U = self.features_.dot(X, self.projection_.astype(X.dtype))
@@ -291,7 +282,8 @@ class KernelKMeans(Clusterer):
     ----------
     n_clusters : int, default=8
     features : str, feature map or scikit-learn transformer, default="fourier"
-        A map given by name gets its lengthscale from the median distance between rows.
+        Dense features or bins. "fourier" and "binning" get their lengthscale from the
+        median distance between rows.
     n_init : int, default=10
         Number of runs of k-means, of which the best is kept.
     standardize : bool or "auto", default="auto"
@@ -344,9 +336,36 @@ class KernelKMeans(Clusterer):
     True
     """
 
+    def _map_for(self, rows: TrainingSet, seed: int) -> FeatureMap:
+        features = self.features
+        if not isinstance(features, str):
+            drawn = seeded(features, seed)
+            if is_dense(drawn):
+                return drawn
+            if isinstance(without_metrics(drawn), BinningFeatures):
+                return hashed(drawn, MOST_COLUMNS)
+            raise ValueError(
+                "features must be dense, or bins, got "
+                f"{type(features).__name__}: give FourierFeatures, NystroemFeatures or "
+                "BinningFeatures."
+            )
+        # The kernel is exp(-1) at the median distance, so no pair is all that counts
+        if features == "fourier":
+            kernel = median_gaussian(rows.sample, seed)
+            return FourierFeatures(kernel, random_state=seed)
+        if features == "binning":
+            scale = median_distance(*paired_rows(rows.sample, seed), p=1)
+            bins = BinningFeatures(Laplacian(scale), random_state=seed)
+            return hashed(bins, MOST_COLUMNS)
+        raise ValueError(
+            f"features must be 'fourier', 'binning' or a feature map, got {features!r}."
+        )
+
     def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
-        gram, sums, total = _sums(rows, features)
-        self.mean_ = sums / total
+        moments = rows.design(features).moments()
+        gram = moments.matrix[:-1, :-1]
+        total = moments.weight
+        self.mean_ = moments.matrix[-1, :-1] / total
         centred = gram - total * np.outer(self.mean_, self.mean_)
         r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
         values, vectors = leading(centred, r)
@@ -375,82 +394,3 @@ def nearest(U: NDArray, centres: NDArray) -> NDArray[np.int32]:
     scores = product(U, np.ascontiguousarray(centres.T))
     scores = scores - np.square(centres).sum(axis=1) / 2
     return scores.argmax(axis=1).astype(np.int32)
-
-
-def _sums(rows: TrainingSet, features: FeatureMap) -> tuple[NDArray, NDArray, float]:
-    """Z'WZ, Z'w and the sum of the weights w."""
-    design = rows.design(features)
-    if is_anchored(features):
-        graph = sum_graph(design)
-        return graph.gram.toarray(), graph.degree, float(graph.degree.sum())
-    if features.dense is not None or hashed_bins(features) is not None:
-        moments = design.moments()
-        return moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight
-    gram = np.zeros((features.n_features_out,) * 2)
-    sums = np.zeros(features.n_features_out)
-    total = 0.0
-    for Z, weight in mapped(rows, features):
-        gram += _gram(Z, weight)
-        sums += Z.T @ weight.astype(np.float64)
-        total += float(weight.sum())
-    return gram, sums, total
-
-
-def _gram(Z: Any, weight: NDArray) -> NDArray:
-    """Z'WZ of a block of features."""
-    if sp.issparse(Z):
-        return (Z.T @ (sp.diags_array(weight) @ Z)).toarray()
-    scaled = Z * np.sqrt(weight).astype(Z.dtype)[:, np.newaxis]
-    return product(np.ascontiguousarray(scaled.T), scaled)
-
-
-def map_of(features: Any, rows: TrainingSet, seed: int) -> FeatureMap:
-    """Return a map that is not drawn yet: a copy of the one given, or one by name, of
-    the scale of the rows.
-
-    A Gaussian kernel gets the lengthscale with which it is exp(-1) at the median
-    squared distance of two rows, a Laplacian one that with which it is exp(-1) at their
-    median L1 distance. So no pair is all that counts, nor none.
-
-    Parameters
-    ----------
-    features : FeatureMap, scikit-learn transformer or str
-    rows : TrainingSet
-    seed : int
-        Of a map that has none.
-    """
-    if not isinstance(features, str):
-        return bounded(seeded(features, seed))
-    if features == "anchors":
-        most = max(rows.n_rows // ROWS_EACH, FEWEST_ANCHORS)
-        return AnchorFeatures(min(most, MOST_ANCHORS), NEIGHBORS, random_state=seed)
-    if features == "fourier":
-        return FourierFeatures(median_gaussian(rows.sample, seed), random_state=seed)
-    if features == "binning":
-        kernel = Laplacian(median_distance(*paired_rows(rows.sample, seed), p=1))
-        return bounded(BinningFeatures(kernel, random_state=seed))
-    raise ValueError(
-        f"features must be a feature map or one of {', '.join(map(repr, NAMES))}, "
-        f"got {features!r}."
-    )
-
-
-def bounded(features: FeatureMap) -> FeatureMap:
-    """The map with bins in few enough columns that their Gram matrix can be held."""
-    inner = without_metrics(features)
-    if isinstance(inner, ConcatenatedFeatures):
-        maps = [bounded(as_map(part)) for part in inner.maps]
-        return ConcatenatedFeatures(maps, inner.weights)
-    if isinstance(inner, BinningFeatures) and not inner.n_buckets:
-        return hashed(features, MOST_COLUMNS)
-    return features
-
-
-def mapped(rows: TrainingSet, features: FeatureMap) -> Iterator[tuple[Any, NDArray]]:
-    """Yield features of blocks of the rows, an array or sparse rows of shape (b, D),
-    and the weights.
-    """
-    dense = features.dense
-    block_rows = Design(rows.source, features).block_rows
-    for X, _, weight in Blocks(rows.source, block_rows, np.dtype(np.float32)):
-        yield features.transform(X) if dense is None else dense.rows(X), weight

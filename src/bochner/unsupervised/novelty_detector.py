@@ -4,12 +4,11 @@ features and by empty bins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from bochner.arrays import Floats
@@ -17,28 +16,26 @@ from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.reductions import Blocks
 from bochner.devices.conversion import any_arrays
-from bochner.engines.algebra import product
 from bochner.engines.local import in_threads
-from bochner.features.base import DenseFeatures, Rows
+from bochner.features.base import Rows
 from bochner.features.binning import BinningFeatures
 from bochner.features.distances import (
     median,
     median_distance,
     pair_distances,
     paired_rows,
+    weighted_quantile,
 )
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior_variance import LEAST_LEFT, LinearPosterior, posterior_of
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import RowModel
+from bochner.unsupervised.base import DOUBLE_ROWS, RowModel
 
-PANEL, BLOCK_ROWS = 256, 4096
-KNOTS = 256
+BLOCK_ROWS = 4096  # whose features are held at a time
 DIGITS = 1e-6  # of the range, to which values are rounded
 ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding alone
 TAIL = 0.02  # share of the rows whose excess tells how fast the tail falls
-DOUBLE_ROWS = 4096
 # Lengthscale of bins over the median distance; how much finer ones are looked at for
 # that
 FINEST, NARROW = (
@@ -103,7 +100,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         Score below which `predict` reports a row as novel.
     features_ : FourierFeatures
     bins_ : BinningFeatures
-    leverage_ : Leverage
+    leverage_ : LinearPosterior
     familiarity_ : array of shape (number of bins, 1)
         count / (count + 0.1) of each bin.
     leverage_table_, bin_table_ : arrays of shape (m, 2)
@@ -199,10 +196,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
             share = float(self.contamination)
         seed = self._seed()
         rows = self._open(X, sample_weight, seed, np.float64)
-        self._double = rows.n_rows <= DOUBLE_ROWS
+        # Of few rows each moves the leverages much
+        dtype = np.float64 if rows.n_rows <= DOUBLE_ROWS else np.float32
         reference = rows.sample.sample(REFERENCE_ROWS, np.random.default_rng(seed))
         sample, _, weight = reference.whole()
-        sample = sample.astype(self._dtype)
+        sample = sample.astype(dtype)
         # Both maps, with lengthscales by the distances of pairs
         few = paired_rows(rows.sample, seed)
         smooth = Gaussian(float(self.scale) * median_distance(*few))
@@ -211,11 +209,15 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self.features_: FourierFeatures = rows.drawn(features, seed)
         bins = BinningFeatures(rough, self.n_grids, random_state=seed)
         self.bins_: BinningFeatures = rows.drawn(bins, seed)
-        moments = rows.design(self.features_, self._dtype).moments()
+        moments = rows.design(self.features_, dtype).moments()
         posterior = posterior_of(moments, float(self.ridge) * moments.weight)
-        self.leverage_ = Leverage.of(posterior, self._dtype)
-        counts = count_rows(rows.design(self.bins_, self._dtype))
-        self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
+        self.leverage_ = LinearPosterior(
+            posterior.mean.astype(dtype),
+            posterior.root.astype(dtype),
+            posterior.weight,
+        )
+        counts = count_rows(rows.design(self.bins_, dtype))
+        self.familiarity_ = familiarity(counts).astype(dtype)[:, np.newaxis]
         suspicions = self._left_out(sample, weight, counts)
         self.leverage_table_, self.bin_table_ = (
             tail_table(suspicion, weight) for suspicion in suspicions
@@ -230,15 +232,14 @@ class NoveltyDetector(OutlierMixin, RowModel):
             scores = self._combined(*suspicions)
             self.known_, first = np.unique(row_hashes(sample), return_index=True)
             self.known_scores_ = scores[first]
-        self.offset_ = share_below(scores, weight, share)
+        self.offset_ = weighted_quantile(scores, weight, share)
         return self
 
-    @property
-    def _dtype(self) -> type[np.floating]:
-        """Precision of the features: double where there were few rows, of which each
-        moves the leverages much.
-        """
-        return np.float64 if self._double else np.float32
+    def _leverages(self, rows: Rows) -> Floats:
+        """Leverages of encoded rows over the weight of the fit, shape (n,)."""
+        starts = range(0, rows.shape[0], BLOCK_ROWS)
+        blocks = (self.features_.rows(rows[a : a + BLOCK_ROWS]) for a in starts)
+        return np.concatenate([self.leverage_.forms(Z) for Z in blocks])
 
     def _left_out(
         self, sample: Any, weight: NDArray, counts: NDArray
@@ -247,7 +248,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         weight one row is left out.
         """
         one = np.minimum(weight, 1.0)
-        forms = self.leverage_.forms(self.features_, sample)
+        forms = self._leverages(sample)
         remainder = np.maximum(1 - one * forms, LEAST_LEFT)
         stored = self.bins_.store(sample)
         total = np.zeros(len(weight))
@@ -266,10 +267,10 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """Scores of rows that `encoder_` has encoded, shape (n,), as
         `score_samples`.
         """
-        rows = rows.astype(self._dtype, copy=False)
+        rows = rows.astype(self.familiarity_.dtype, copy=False)
         familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(np.float64)
         familiar = familiar / np.sqrt(len(self.bins_.values_))
-        forms = self.leverage_.forms(self.features_, rows)
+        forms = self._leverages(rows)
         scores = self._combined(np.log(forms), -familiar)
         if self.known_ is None or self.known_scores_ is None:
             return scores
@@ -294,7 +295,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
             Near 0 for the most normal rows; -4.6 if a hundredth of the training rows
             are as novel.
         """
-        return self._mapped(X, self.score_encoded, self._dtype)
+        return self._mapped(X, self.score_encoded, self.familiarity_.dtype)
 
     def decision_function(self, X: Any) -> Floats:
         """Scores less `offset_`, shape (n,), negative for novel rows."""
@@ -348,55 +349,11 @@ def count_rows(design: Design) -> Floats:
     return np.concatenate(counts)
 
 
-@dataclass(frozen=True)
-class Leverage:
-    """The form  1 / W + (z - m)'(G + alpha I)^-1 (z - m),  G the centred moments and W
-    the weight of the rows.
-
-    Attributes
-    ----------
-    root : array of shape (D, D)
-        Inverse of the lower Cholesky factor, lower triangular.
-    shift : array of shape (D,)
-        The factor times m.
-    weight : float
-    """
-
-    root: NDArray
-    shift: Floats
-    weight: float
-
-    @classmethod
-    def of(cls, posterior: LinearPosterior, dtype: DTypeLike) -> Leverage:
-        """That of all rows of the fit, in the precision of the features to come."""
-        return cls(
-            posterior.root.astype(dtype),
-            posterior.root @ posterior.mean,
-            posterior.weight,
-        )
-
-    def forms(self, features: DenseFeatures, X: Rows) -> Floats:
-        """Forms of the rows' features, shape (n,): half of a product with all of the
-        factor.
-        """
-        D = len(self.root)
-        quadratic_forms = np.full(X.shape[0], 1 / self.weight)
-        for a in range(0, X.shape[0], BLOCK_ROWS):
-            Z = features.rows(X[a : a + BLOCK_ROWS])
-            for j in range(0, D, PANEL):
-                panel = slice(j, min(j + PANEL, D))
-                T = product(Z[:, : panel.stop], self.root[panel, : panel.stop].T)
-                T -= self.shift[panel].astype(T.dtype)
-                quadratic_forms[a : a + BLOCK_ROWS] += np.einsum("ij,ij->i", T, T)
-        return quadratic_forms
-
-
 def tail_table(values: NDArray, weight: NDArray) -> Floats:
     """Knots of the function log P(at least t), shape (m, 2): values t ascending, and
     the logarithms, falling.
 
-    They lie at every row where there are few, else evenly in the rank and in its
-    logarithm. Equal values are one knot, at the middle of their ranks.
+    Equal values are one knot, at the middle of their ranks.
 
     Parameters
     ----------
@@ -411,16 +368,7 @@ def tail_table(values: NDArray, weight: NDArray) -> Floats:
     knots, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-    log_share = np.log(middle)
-    last = len(knots) - 1
-    if last >= KNOTS:
-        edges = np.linspace(log_share[0], log_share[-1], KNOTS)
-        ranks = np.linspace(0, last, KNOTS).astype(int)
-        places = np.searchsorted(log_share, edges).clip(0, last)
-        chosen = np.union1d(places, ranks)
-        knots = knots[chosen]
-        log_share = log_share[chosen]
-    return np.column_stack([-knots, log_share])[::-1].copy()
+    return np.column_stack([-knots, np.log(middle)])[::-1].copy()
 
 
 def log_tail(table: NDArray, values: NDArray) -> Floats:
@@ -447,15 +395,3 @@ def familiarity(counts: NDArray) -> Floats:
     first few on.
     """
     return counts / (counts + HALF)
-
-
-def share_below(scores: NDArray, weight: NDArray, share: float) -> float:
-    """A number below which scores have such a share of the weight: in the middle of
-    the two about it.
-    """
-    order = np.argsort(scores, kind="stable")
-    order = order[weight[order] > 0]
-    below = np.cumsum(weight[order]) <= share * weight.sum() * (1 + 1e-9)
-    k = int(np.count_nonzero(below))
-    ends = max(k - 1, 0), min(k, len(order) - 1)
-    return float(scores[order[[*ends]]].mean())

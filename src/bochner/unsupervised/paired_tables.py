@@ -4,16 +4,15 @@ moments of the features of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.array_source import ArraySource
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.columns import unmasked
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.table import TableEncoder
@@ -21,17 +20,11 @@ from bochner.data.table_input import as_table_or_matrix, checked_matrix, is_fram
 from bochner.data.weights import weights_of
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.design.reductions import (
-    Blocks,
-    SumOverRows,
-    factor_bytes,
-    require_factor_memory,
-)
-from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import Advance
-from bochner.features.base import DenseFeatures, FeatureMap
+from bochner.features.base import FeatureMap
 from bochner.inputs.opened import Given, Stream, columns_apart, open_data
+from bochner.inputs.training import TrainingSet
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed
 from bochner.sources.rows import Roles
@@ -120,38 +113,44 @@ class PairSpan(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
-        return self.x.n_rows
-
-
-class PairBlock(NamedTuple):
-    """Consecutive rows of both tables, encoded, their weights, and hashes of what
-    they are in the first one.
-    """
-
-    X: Any
-    y: Any
-    weight: NDArray
-    hashes: NDArray[np.uint64]
+        """Number of rows of a half, about."""
+        return self.x.n_rows // 2
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Two tables of the same rows.
+class HalfOfPairs:
+    """Half of the rows of two tables as a `Source`, with features of the second table
+    as targets, so that a `Design` sums the joint moments.
+
+    The hashes of rows decide their half, so that equal rows are in one.
 
     Attributes
     ----------
     x, y : ArraySource or StreamSource
         Both of the same number of rows; that of x gives `Hashed` rows.
+    y_features : FeatureMap
+        Of dense features.
+    seed : int
+        Of the halves.
+    is_first : bool
+        Which half.
     """
 
     x: Any
     y: Any
+    y_features: FeatureMap
+    seed: int
+    is_first: bool
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
+        """Number of rows of both halves."""
         return self.x.n_rows
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of features of the second table."""
+        return self.y_features.n_features_out
 
     @property
     def n_parts(self) -> int:
@@ -161,117 +160,71 @@ class Pairs:
         same = getattr(self.x, "counts", 0) == getattr(self.y, "counts", 1)
         return self.x.n_parts if same else 1
 
-    def span(self, first: int, stop: int) -> Pairs:
+    def span(self, first: int, stop: int) -> HalfOfPairs:
         """The rows of consecutive parts."""
         if self.n_parts == 1:
             return self
-        return Pairs(self.x.span(first, stop), self.y.span(first, stop))
+        return replace(self, x=self.x.span(first, stop), y=self.y.span(first, stop))
 
     def part_range(self, first: int, stop: int) -> PairSpan:
         """Consecutive parts, to be sent."""
         return PairSpan(self.x.part_range(first, stop), self.y.part_range(first, stop))
 
-    def without_parts(self) -> Pairs:
+    def without_parts(self) -> HalfOfPairs:
         """Both tables without their parts, as `StreamSource.without_parts` has them."""
-        return Pairs(self.x.without_parts(), self.y.without_parts())
+        return replace(self, x=self.x.without_parts(), y=self.y.without_parts())
 
-    def with_parts(self, span: PairSpan) -> Pairs:
+    def with_parts(self, span: PairSpan) -> HalfOfPairs:
         """The rows of a span, in the process that reads them."""
-        return Pairs(self.x.with_parts(span.x), self.y.with_parts(span.y))
+        x = self.x.with_parts(span.x)
+        return replace(self, x=x, y=self.y.with_parts(span.y))
 
-    def blocks(self, rows: int) -> Iterator[PairBlock]:
-        """Yield all rows in order, at most `rows` at a time.
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield the rows of positive weight in order, at most `rows` at a time.
 
         Raises
         ------
         ValueError
             Where the weights of the two tables differ.
         """
+        dense = self.y_features.dense
+        assert dense is not None
         for first, second in zip(self.x.blocks(rows), self.y.blocks(rows), strict=True):
             if not np.array_equal(first.weight, second.weight):
                 raise ValueError(
                     "The weights of X and y differ: give both tables the same ones, "
                     "row by row."
                 )
-            yield PairBlock(first.X.X, second.X, first.weight, first.X.hashes)
+            is_in = (uniform(first.X.hashes, self.seed) < 0.5) == self.is_first
+            numbers = np.flatnonzero(is_in & (first.weight > 0))
+            if len(numbers):
+                yield Block(
+                    first.X.X[numbers],
+                    dense.rows(second.X[numbers]),
+                    weights_of(first.weight, numbers),
+                )
 
 
-class Halves:
-    """Moments of the features of two halves of the rows, those of y as targets; they
-    add up.
-
-    The hashes of rows decide their half, so that equal rows are in one.
-
-    Parameters
-    ----------
-    sizes : (int, int)
-        Features of the tables.
-    dtype : dtype
-    seed : int
-        Of the halves.
-    shared : bool
-        Whether all threads make each product.
-    """
-
-    def __init__(
-        self, sizes: tuple[int, int], dtype: np.dtype, seed: int, shared: bool = False
-    ) -> None:
-        self.first, self.second = (Moments(*sizes, dtype, shared) for _ in range(2))
-        self.seed = seed
-
-    def add(
-        self, maps: tuple[DenseFeatures, DenseFeatures], blocks: Iterable[PairBlock]
-    ) -> None:
-        """Add the rows of some blocks, seen through a map for each table."""
-        workspace = None
-        for block in blocks:
-            if workspace is None:
-                workspace = self.first.workspace(len(block.weight))
-            in_first = uniform(block.hashes, self.seed) < 0.5
-            for moments, is_in in ((self.first, in_first), (self.second, ~in_first)):
-                rows = np.flatnonzero(is_in & (block.weight > 0))
-                if len(rows):
-                    A = workspace[: len(rows)]
-                    maps[0].rows(block.X[rows], out=A)
-                    B = maps[1].rows(block.y[rows])
-                    moments.add_block(A, B, weights_of(block.weight, rows))
-
-    def __iadd__(self, other: Halves) -> Halves:
-        self.first += other.first
-        self.second += other.second
-        return self
-
-
-def sum_halves(
-    pairs: Pairs,
+def moments_of_halves(
+    x: TrainingSet,
+    y: TrainingSet,
     maps: tuple[FeatureMap, FeatureMap],
     dtype: np.dtype,
     seed: int,
-    engine: Engine,
     advance: Advance,
-) -> Halves:
-    """The moments of both halves of the rows in one pass, to the same bits on any
-    number of threads and workers.
+) -> tuple[Moments, Moments]:
+    """The moments of the features of both tables, those of y as targets, of each half
+    of the rows, in a pass for each.
 
     Raises
     ------
     MemoryError
-        Before the pass, where the moments would not fit in memory that is free.
+        Before the passes, where the moments would not fit in memory that is free.
     """
-    engine = engine if pairs.n_parts > 1 else LOCAL
-    designs = [
-        Design(pairs, features, dtype, advance, engine=engine) for features in maps
-    ]
-    sizes = maps[0].n_features_out, maps[1].n_features_out
-    columns = sum(sizes) + 1
-    wide = max(designs, key=lambda design: design.features.n_features_out)
-    spans = wide.spans()
-    rows = max(256, min(design.block_rows for design in designs) // 2)
-    n_sums = 2 * len(spans).bit_length()
-    n_bytes = factor_bytes(columns - 1, columns - 1, 0, dtype, n_sums=n_sums)
-    require_factor_memory(n_bytes, columns - 1)
-    empty = partial(Halves, sizes, dtype, seed, wide.has_one_sum or len(spans) == 1)
-    size = dtype.itemsize
-    n_bytes = 2 * columns * (columns * (8 + size) + rows * size) + Blocks.reading_bytes
-    work = SumOverRows(empty, rows, n_bytes)
-    return wide.reduce(work, (designs[0].dense, designs[1].dense), spans)
+    halves = []
+    for is_first in (True, False):
+        pairs = HalfOfPairs(x.source, y.source, maps[1], seed, is_first)
+        engine = x.engine if pairs.n_parts > 1 else LOCAL
+        design = Design(pairs, maps[0], dtype, advance, fixed=True, engine=engine)
+        halves.append(design.moments())
+    return halves[0], halves[1]

@@ -4,15 +4,13 @@ scores to rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -20,15 +18,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.arrays import Floats
-from bochner.data.array_source import ArraySource, Block, Source
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
+from bochner.data.table_input import as_dense
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import LOCAL, require_memory
+from bochner.engines.local import require_memory
 from bochner.engines.progress import progress
 from bochner.estimators.incremental import FirstRows, FixedByFirstRows
 from bochner.features import NystroemFeatures
@@ -41,14 +40,13 @@ from bochner.inputs.training import TrainingSet
 from bochner.solvers.factors import PrimalFactor
 from bochner.solvers.line_search import choose_alpha
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import LANDMARKS, RowModel, map_for
+from bochner.unsupervised.base import LANDMARKS, RowModel, map_for, precision_of
 
 # Of the largest variance
 ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}
 PRE_IMAGE_LANDMARKS, PRE_IMAGE_ROWS = 500, 4096
 UNSCALED = 1e300  # scale of a column of one value, which is taken as it is
 LANDMARKS_EACH = 8  # component
-DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
 class KernelPCA(
@@ -201,9 +199,13 @@ class KernelPCA(
         with progress("Summing moments", rows.n_rows, bool(self.verbose)) as advance:
             self._take(design.telling(advance).moments(), design)
         if self.fit_inverse_transform:
-            whole = design.by(LOCAL)
             self.inverse_ = learn_pre_images(
-                whole, rows.sample, self._scores, self.encoder_, self.alpha, seed
+                rows,
+                self._scores,
+                self.encoder_,
+                self.alpha,
+                seed,
+                design.dtype,
             )
         return self
 
@@ -312,9 +314,7 @@ class KernelPCA(
         self, X: Any, sample_weight: Any, seed: int
     ) -> tuple[TrainingSet, Design]:
         """Rows, and these seen through a map for them."""
-        n_rows = getattr(X, "shape", (None,))[0]
-        few = isinstance(n_rows, Integral) and n_rows <= DOUBLE_ROWS
-        dtype = np.dtype(np.float64 if few else np.float32)
+        dtype = precision_of(X)
         rows = self._open(X, sample_weight, seed, dtype)
         if self.fit_inverse_transform:
             units_of(self.encoder_)
@@ -324,18 +324,40 @@ class KernelPCA(
         )
         return rows, rows.design(features, dtype)
 
+    @single_threaded_blas()
     def _take(self, moments: Moments, design: Design) -> None:
-        """Keep the sums, and what follows from them."""
-        components = principal_components(moments, design.features, self.n_components)
-        variances = components.variances
-        self.features_ = design.features
-        self.kernel_ = getattr(design.features, "kernel", None)
+        """Keep the sums, and the leading eigenvectors of the covariance."""
+        features = design.features
+        D = moments.n_features
+        wanted = D if self.n_components is None else min(self.n_components, D)
+        trace = float(np.trace(moments.matrix[:D, :D])) / moments.weight
+        centred = moments.centred()
+        covariance = centred.gram / moments.weight
+        # Of all directions, also of those that landmarks leave out
+        total = float(np.trace(covariance))
+        if isinstance(features, NystroemFeatures):
+            total += max(features.kernel.variance - trace, 0.0)
+        largest = D - wanted, D - 1
+        values, vectors = eigh(covariance, subset_by_index=largest, overwrite_a=True)
+        values = np.maximum(values[::-1], 0.0)
+        vectors = vectors.T[::-1]
+        least = ROUNDING[moments.dtype] * values[0]
+        if self.n_components is None:
+            rank = max(int(np.count_nonzero(values > least)), 1)
+            values = values[:rank]
+            vectors = vectors[:rank]
+        values = np.where(values > least, values, 0.0)
+        # The largest entry of each is positive
+        largest_entries = np.abs(vectors).argmax(axis=1)
+        signs = np.sign(vectors[np.arange(len(vectors)), largest_entries])
+        self.features_ = features
+        self.kernel_ = getattr(features, "kernel", None)
         self.sums_ = moments.matrix
         self.n_samples_seen_ = moments.n_rows
-        self.mean_ = components.mean
-        self.explained_variance_ = variances
-        self.explained_variance_ratio_ = variances / (components.total or 1.0)
-        self.components_ = components.vectors.astype(design.dtype)
+        self.mean_ = centred.feature_mean
+        self.explained_variance_ = values
+        self.explained_variance_ratio_ = values / (total or 1.0)
+        self.components_ = (vectors * signs[:, np.newaxis]).astype(design.dtype)
 
     def _scores(self, X: Any) -> Floats:
         """Scores of encoded rows."""
@@ -349,97 +371,6 @@ class KernelPCA(
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-
-class Components(NamedTuple):
-    """Directions of the largest variance.
-
-    Attributes
-    ----------
-    vectors : array of shape (K, D)
-        Of length 1, the largest entry of each positive.
-    variances : array of shape (K,)
-        Descending, not negative.
-    mean : array of shape (D,)
-    total : float
-        Variance of all directions, also of those that landmarks leave out.
-    """
-
-    vectors: Floats
-    variances: Floats
-    mean: Floats
-    total: float
-
-
-@single_threaded_blas()
-def principal_components(
-    moments: Moments, features: FeatureMap, n_components: int | None
-) -> Components:
-    """The leading eigenvectors of the covariance of the features; None for all that
-    have variance.
-    """
-    D = moments.n_features
-    wanted = D if n_components is None else min(n_components, D)
-    trace = float(np.trace(moments.matrix[:D, :D])) / moments.weight
-    centred = moments.centred()
-    covariance = centred.gram / moments.weight
-    total = float(np.trace(covariance))
-    if isinstance(features, NystroemFeatures):
-        total += max(features.kernel.variance - trace, 0.0)
-    largest = D - wanted, D - 1
-    values, vectors = eigh(covariance, subset_by_index=largest, overwrite_a=True)
-    values = np.maximum(values[::-1], 0.0)
-    vectors = vectors.T[::-1]
-    least = ROUNDING[moments.dtype] * values[0]
-    if n_components is None:
-        rank = max(int(np.count_nonzero(values > least)), 1)
-        values = values[:rank]
-        vectors = vectors[:rank]
-    values = np.where(values > least, values, 0.0)
-    signs = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])
-    mean = centred.feature_mean
-    return Components(vectors * signs[:, np.newaxis], values, mean, total)
-
-
-@dataclass(frozen=True)
-class ScoredRows:
-    """A source of scores in the place of rows, and rows in the place of targets: as
-    much of a `Source` as `Design.moments` asks for.
-
-    Attributes
-    ----------
-    source : Source
-    scores : callable
-        Of rows.
-    n_outputs : int
-        Number of columns of the encoded rows.
-    """
-
-    source: Source
-    scores: Callable[[NDArray], Floats]
-    n_outputs: int
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where that is not known."""
-        return self.source.n_rows
-
-    @property
-    def n_parts(self) -> int:
-        """Number of parts."""
-        return self.source.n_parts
-
-    def span(self, first: int, stop: int) -> ScoredRows:
-        """The rows of consecutive parts as one source."""
-        return replace(self, source=self.source.span(first, stop))
-
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """Yield all rows in order, at most `rows` at a time."""
-        for block in self.source.blocks(rows):
-            X: Any = block.X
-            yield Block(
-                self.scores(X), X.toarray() if sp.issparse(X) else X, block.weight
-            )
 
 
 @dataclass
@@ -498,40 +429,42 @@ def units_of(encoder: TableEncoder) -> tuple[Floats, Floats]:
 
 
 def learn_pre_images(
-    design: Design,
-    sample: ArraySource,
+    rows: TrainingSet,
     scores: Callable[[NDArray], Floats],
     encoder: TableEncoder,
     alpha: float | str,
     seed: int,
+    dtype: np.dtype,
 ) -> PreImages:
     """Fit rows to their scores, in one more pass.
 
     Parameters
     ----------
-    design : Design
-        All rows.
-    sample : ArraySource
-        All of them, or a sample in memory.
+    rows : TrainingSet
     scores : callable
         Of encoded rows.
     encoder : TableEncoder
     alpha : float or "auto"
         Ridge penalty; "auto" minimises the generalised cross-validation error.
     seed : int
+    dtype : dtype
+        Precision of the features of scores.
     """
     shift, scale = units_of(encoder)
-    sample_block = sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
-    scored = ArraySource(
-        scores(sample_block.X), np.empty((len(sample_block.y), 0)), sample_block.weight
-    )
-    features = seeded(
-        NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS), seed
-    )
+    few = rows.sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
+    scored = ArraySource(scores(few.X), np.empty((len(few.y), 0)), few.weight)
+    landmarks = NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS)
+    features = seeded(landmarks, seed)
     features.draw(scored.X.shape[1])
     features.fit_sample(scored.X, scored.weights)
-    rows = ScoredRows(design.source, scores, encoder.n_features_out_)
-    moments = Design(rows, features, design.dtype).moments()
+    # Scores are the rows of this regression, and rows its targets
+    n_outputs = encoder.n_features_out_
+    moments = Moments(features.n_features_out, n_outputs, dtype, shared=True)
+    blocks = rows.source.blocks(PRE_IMAGE_ROWS)
+    moments.add(
+        features.dense,
+        (Block(scores(X), as_dense(X), weight) for X, _, weight in blocks),
+    )
     factor = PrimalFactor(moments, 2)
     if isinstance(alpha, str):
         alpha = choose_alpha(factor, factor.gcv)[0]
