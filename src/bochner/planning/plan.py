@@ -38,8 +38,7 @@ from bochner.planning.solver_choice import (
 )
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size, current, settings
-from bochner.solvers.iterative import GRAM_LIMIT
-from bochner.solvers.iterative import sampled_rows as preconditioner_rows
+from bochner.solvers.iterative import preconditioner_bytes
 from bochner.sources.base import READ_BYTES, SourceError, TableSource
 from bochner.sources.csv_text import whole_file
 from bochner.sources.dask_parts import is_collection, is_delayed
@@ -449,9 +448,7 @@ class Planner:
             ways.append(SolverPlan("direct", done, need, "one pass"))
         need = 2 * Blocks.most_bytes
         if features.dense:
-            m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
-            need += 4 * D * (min(4 * D, n) if D <= GRAM_LIMIT else m)
-            need += 24 * m * m + 40 * D * K
+            need += preconditioner_bytes(D, n) + 40 * D * K
             what = "iterations, which compute the features again"
             done = Pass(what, RESUMED_ITERATIONS)
             reason = f"the Gram matrix of {D:,} features does not fit"

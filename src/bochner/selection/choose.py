@@ -35,13 +35,11 @@ from bochner.selection.learning import (
     SIZED,
     common_unit_kernel,
     learn_metrics,
-    limited,
     linear_leads,
 )
 from bochner.selection.metric_learning import (
     LearningRows,
     learning_sample,
-    schedule,
 )
 from bochner.selection.problem import Problem
 from bochner.selection.report import Report
@@ -158,9 +156,7 @@ def _or_with_map(
         return entry
     if not useful or not problem.has_time or why_no_map(problem, base.learned.n_mixed):
         return entry
-    stage = problem.trials.first_of(2)
-    plan = limited(schedule(problem.n_rows), stage)
-    mapped = with_linear_map(problem, sample, plan, base)
+    mapped = with_linear_map(problem, sample, base)
     race.note_sizes(SIZED["linear map"], mapped.tried)
     first, second = entry.trial.penalty[:2].tolist()
     both = replace(learned_metrics, mapped=mapped)

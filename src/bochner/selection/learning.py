@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from bochner.engines.local import in_threads, n_threads
+from bochner.engines.local import in_threads
 from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
-from bochner.selection.budget import Budget
 from bochner.selection.candidates import (
     BINS_ALONE,
     FOURIER,
@@ -34,6 +33,7 @@ from bochner.selection.metric_learning import (
     MetricTask,
     Schedule,
     learn,
+    limited,
     schedule,
 )
 from bochner.selection.policy import POLICY
@@ -143,14 +143,6 @@ def _fourier_task(
     )
 
 
-def limited(plan: Schedule, budget: Budget, n_tasks: int = 1) -> Schedule:
-    """The schedule limited to the time of a stage, for tasks that run in parallel."""
-    if budget.limit is None:
-        return plan
-    rounds = -(-n_tasks // n_threads())
-    return replace(plan, seconds=budget.seconds_left / max(rounds, 1))
-
-
 def learn_metrics(
     race: Race, sample: LearningRows, common_unit: Stationary | None
 ) -> LearnedMetrics:
@@ -255,9 +247,7 @@ def _more_for_bins(
     first = problem.allows_bins_alone or problem.space.metric == "full"
     mappable = not why_no_map(problem, base.learned.n_mixed)
     if first and mappable and problem.space.metric != "ard":
-        stage = problem.trials.first_of(2)
-        plan = limited(schedule(problem.n_rows), stage)
-        work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
+        work["linear map"] = partial(with_linear_map, problem, sample, base)
     if problem.allows_bins_alone and why_no_halves(problem) is None:
         work["random halves"] = partial(
             search_size, problem, base.learned, base.size + 1, 0.5

@@ -23,7 +23,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.weights import checked_weight
 from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import pause
+from bochner.engines.local import n_threads, pause
 from bochner.features.metric import Metric, with_relevance
 from bochner.notices import warn
 from bochner.selection.budget import Budget
@@ -691,6 +691,14 @@ def schedule(n_rows: int, alone: bool = False) -> Schedule:
     if alone:
         return replace(usual, steps=2 * usual.steps, window=POLICY.longer_window)
     return usual
+
+
+def limited(plan: Schedule, budget: Budget, n_tasks: int = 1) -> Schedule:
+    """The schedule limited to the time of a stage, for tasks that run in parallel."""
+    if budget.limit is None:
+        return plan
+    rounds = -(-n_tasks // n_threads())
+    return replace(plan, seconds=budget.seconds_left / max(rounds, 1))
 
 
 def learning_sample(source: ArraySource, seed: int) -> LearningRows:

@@ -18,8 +18,9 @@ from bochner.selection.metric_learning import (
     LearnedMetric,
     LearningRows,
     MetricTask,
-    Schedule,
     learn_full,
+    limited,
+    schedule,
 )
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
@@ -124,9 +125,12 @@ def try_bins(
 
 
 def with_linear_map(
-    problem: Problem, sample: LearningRows, plan: Schedule, base: SizedMetric
+    problem: Problem, sample: LearningRows, base: SizedMetric
 ) -> SizedMetric:
-    """Learn a linear map on top of a metric, and search for its size."""
+    """Learn a linear map on top of a metric, and search for its size; half of the time
+    of trials is for the search.
+    """
+    plan = limited(schedule(problem.n_rows), problem.trials.first_of(2))
     task = MetricTask(
         "laplacian", sample, problem.column_groups, plan, problem.seed + 1
     )

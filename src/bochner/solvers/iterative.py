@@ -56,6 +56,15 @@ def sampled_rows(n_features: int) -> int:
     return min(n_features // 4, MOST_SAMPLED)
 
 
+def preconditioner_bytes(n_features: int, n_rows: int) -> int:
+    """Bytes of the features of sampled rows, and of their factors."""
+    if n_features <= GRAM_LIMIT:
+        n_sampled = min(4 * n_features, n_rows)
+        return 4 * n_features * n_sampled + 24 * n_features**2
+    n_sampled = sampled_rows(n_features)
+    return 4 * n_features * n_sampled + 24 * n_sampled**2
+
+
 class RidgeFit(NamedTuple):
     """A solution, of which the coefficients, (K, D), are those of the features of a
     map, and intercepts, shape (K,).
