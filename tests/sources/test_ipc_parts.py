@@ -116,11 +116,13 @@ def test_a_huge_record_batch_takes_little_memory(tmp_path, kind):
     assert most - before < table.nbytes / 3
 
 
-def test_rows_stay_when_the_file_does_not(tmp_path, kind):
+def test_a_file_that_changes_after_it_was_opened(tmp_path, kind):
     write(TABLE, tmp_path / "t.arrow", kind)
     source = open_source(tmp_path / "t.arrow")
-    os.truncate(tmp_path / "t.arrow", 0)
     assert rows_of(source).to_pylist() == TABLE.to_pylist()
+    os.truncate(tmp_path / "t.arrow", 0)
+    with pytest.raises(SourceError, match="t.arrow: the file changed while it was read"):
+        rows_of(source)
 
 
 @pytest.mark.parametrize("keep", [0.01, 0.5, 0.97])
