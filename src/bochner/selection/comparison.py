@@ -198,11 +198,12 @@ class Race:
         """The candidate that is preferred among those within the noise of the lowest
         loss; and the reason.
 
-        A linear model is preferred to all others. Of few rows, simple ones are, those
-        for classes within a standard error; and where no candidate is clearly better
-        than the mean of the targets, as what they seem to tell may be chance. Of more
-        rows bins are preferred for classes, and for numbers beside Fourier features,
-        which alone err on outliers and at edges, of which few validation rows tell.
+        A linear model is preferred to all others, of more than few rows within a
+        standard error. Of few rows, simple ones are; and where no candidate is clearly
+        better than the mean of the targets, as what they seem to tell may be chance. Of
+        more rows bins are preferred for classes, and for numbers beside Fourier
+        features, which alone err on outliers and at edges, of which few validation rows
+        tell.
         """
         best = min(self.entries, key=self.loss)
         is_signal = self.is_signal(best)
@@ -214,8 +215,8 @@ class Race:
             return not entry.is_linear, entry.rank if simple else -entry.rank
 
         def is_as_good(entry: CandidateResult) -> bool:
-            few_classes = simple and self.validator.is_classifier
-            clear = POLICY.near if few_classes else POLICY.clear
+            is_preferred = entry.is_linear and not simple
+            clear = POLICY.near if is_preferred else POLICY.clear
             if not is_signal:
                 clear = POLICY.certain
             return not self.better(best.losses, entry.losses, clear)
