@@ -14,6 +14,7 @@ from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.encodings import TextColumn
 from bochner.data.hashes import row_hashes
+from bochner.data.outliers import drawn
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.progress import progress
 from bochner.estimators.measured_importance import input_names
@@ -255,11 +256,8 @@ def _background(model: Any, background: Any, n_background: int | None) -> NDArra
         rows = rows.astype(model.feature_weights_.dtype)
     else:
         rows = _given_background(model, background)
-    if n_background is None or n_background >= len(rows):
-        return rows
-    return rows[
-        np.sort(np.random.default_rng(0).choice(len(rows), n_background, replace=False))
-    ]
+    most = len(rows) if n_background is None else n_background
+    return rows[drawn(np.arange(len(rows)), most)]
 
 
 def _given_background(model: Any, background: Any) -> NDArray:
