@@ -401,8 +401,11 @@ def test_predictions_replace_no_arrow_file_of_another_name(data, tmp_path):
     frame.write_ipc(tmp_path / "rows.parquet")
     before = (tmp_path / "rows.parquet").read_bytes()
     model = regressor().fit(frame, y)
-    with pytest.raises(ValueError, match="the rows are read from this file"):
-        model.predict(tmp_path / "rows.parquet", out=tmp_path / "rows.parquet")
+    frame.write_ipc(tmp_path / "more.arrow")
+    files = [tmp_path / "more.arrow", tmp_path / "rows.parquet"]
+    for source in (files[1], files):
+        with pytest.raises(ValueError, match="the rows are read from this file"):
+            model.predict(source, out=files[1])
     assert (tmp_path / "rows.parquet").read_bytes() == before
 
 

@@ -275,8 +275,8 @@ def open_arrow(
 
     place = str(paths[0]) if len(paths) == 1 else what
     empty = f"{paths[0]}: the table has column names but no rows"
-    origin = FileState.of(paths[0]) if len(paths) == 1 else None
-    return import_batches(batches(), place, what, selection, schema, empty, origin)
+    origins = tuple(map(FileState.of, paths))
+    return import_batches(batches(), place, what, selection, schema, empty, origins)
 
 
 def _tables(path: Path) -> Iterator[pa.Table]:

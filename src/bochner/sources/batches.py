@@ -72,7 +72,7 @@ def import_batches(
     selection: Selection,
     schema: pa.Schema | None,
     empty: str,
-    origin: FileState | None = None,
+    origins: tuple[FileState, ...] = (),
 ) -> TableSource:
     """Write batches to a temporary file, and open that.
 
@@ -89,8 +89,8 @@ def import_batches(
         Types that columns are to have.
     empty : str
         What is wrong where there are no batches.
-    origin : FileState, optional
-        The file that all of them come from.
+    origins : tuple of FileState, optional
+        The files that they come from.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def import_batches(
     if isinstance(all_columns, pa.Schema):
         all_columns = roomy(unified(schemas, columns.asked))
     parts = tuple(
-        ImportedPart(piece, name, all_columns, origin=origin, folder=folder)
+        ImportedPart(piece, name, all_columns, origins=origins, folder=folder)
         for piece in pieces
     )
     return TableSource(parts, all_columns, what, sparse=columns.layout.sparse)

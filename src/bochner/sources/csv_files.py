@@ -89,7 +89,7 @@ def open_csv(
             text.path,
             selection.needed(types),
             selection,
-            text.file,
+            (text.file,),
             text,
             folder=folder,
         )

@@ -158,8 +158,8 @@ class ImportedPart:
         Of the columns to read of tables; the number of columns of arrays.
     selection : Selection
         Of tables.
-    origin : FileState or None
-        The file that the rows come from.
+    origins : tuple of FileState
+        The files that the rows come from, or may.
     text : CsvText or None
         What it has on its lines.
     first_index : int
@@ -172,7 +172,7 @@ class ImportedPart:
     place: str
     schema: pa.Schema | int
     selection: Selection = EVERYTHING
-    origin: FileState | None = None
+    origins: tuple[FileState, ...] = ()
     text: Any = None
     first_index: int = 0
     folder: Any = field(default=None, compare=False, repr=False)
@@ -196,8 +196,9 @@ class ImportedPart:
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of at most about `n_bytes` bytes."""
         # Other processes may not see the file, or another state of it
-        if self.origin is not None and self.origin.inode is not None:
-            self.origin.check(self.place)
+        for origin in self.origins:
+            if origin.inode is not None:
+                origin.check(origin.path)
         yield from self._batch().split(n_bytes)
 
     def line(self, row: int) -> int:

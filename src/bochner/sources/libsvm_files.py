@@ -71,7 +71,7 @@ def open_libsvm(
             piece,
             origin.path,
             width,
-            origin=origin,
+            origins=(origin,),
             first_index=first_index,
             folder=folder,
         )

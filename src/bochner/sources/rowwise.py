@@ -310,7 +310,9 @@ def _opened(X: Any, names: Sequence[str] | None) -> TableSource:
 def _files(source: TableSource) -> set[str]:
     """Paths of the files that a source reads, or has read."""
     files = [
-        getattr(part, "origin", getattr(part, "file", None)) for part in source.parts
+        file
+        for part in source.parts
+        for file in getattr(part, "origins", (getattr(part, "file", None),))
     ]
     return {file.path for file in files if isinstance(file, FileState)}
 
