@@ -185,3 +185,20 @@ def test_an_outlier_among_codes_is_no_code():
     with pytest.warns(UserWarning, match="row 5"):
         encoder = encoder.without_outliers(codes[:, np.newaxis], None)
     assert not encoder.with_codes(codes[:, np.newaxis], y, None, 0).codes
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint8", "float16"])
+def test_ranges_are_those_of_numbers_whatever_their_type(kind):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.choice([0, 1, 120], 60), rng.integers(0, 2, 60)])
+    X = (X if kind == "bool" else X - 60 * (kind != "uint8")).astype(kind)
+    y = X[:, 1] + 0.1 * rng.normal(size=60)
+    fitted, expected = (
+        KernelMachineRegressor(random_state=0).fit(rows, y)
+        for rows in (X, X.astype(np.float64))
+    )
+    np.testing.assert_array_equal(fitted.predict(X), expected.predict(X))
+    np.testing.assert_array_equal(
+        KernelPCA(1, random_state=0).fit(X).transform(X),
+        KernelPCA(1, random_state=0).fit(X.astype(np.float64)).transform(X),
+    )

@@ -318,7 +318,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight = np.ones(X.shape[0]) if weight is None else weight
         counted = weight > 0
         few = rows_of(X, drawn(np.flatnonzero(counted)))
-        samples = self._numbers_of(few, numbers.index)
+        # Differences of booleans and of small integers would not be numbers
+        samples = self._numbers_of(few, numbers.index).astype(np.float64)
         low, high = farthest_fences(samples)
         summary = self.statistic_.summary.take(
             part_offsets(self.statistic_.kinds)[numbers.index]
