@@ -238,7 +238,6 @@ CROWDED = {
     "features/nystroem.py": 28,
     "planning/plan.py": 40,
     "selection/lengthscale.py": 31,
-    "sources/rowwise.py": 26,
     "sources/scan.py": 30,
     "unsupervised/pca.py": 29,
 }

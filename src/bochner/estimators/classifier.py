@@ -41,13 +41,14 @@ from bochner.estimators.ridge.ridge_problem import stored_problem
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import caution_numbers, caution_unlabelled, checked_labels
+from bochner.inputs.scoring import score_of_rows
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Kernel
 from bochner.selection.choose import Choice
 from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
-from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
+from bochner.sources.rowwise import class_columns, rowwise
 
 FEW_ROWS = 20
 
@@ -299,7 +300,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
-    score = rowwise_score
+    score = score_of_rows
 
     losses: ClassVar = ("auto", "squared", *CLASS_LOSSES)
     loss_: str = solved()

@@ -329,7 +329,8 @@ class Interpretable(BaseKernelEstimator):
         check_is_fitted(self)
         require_one_of("n_repeats", n_repeats, "a positive integer")
         require_one_of("n_rows", n_rows, "a positive integer")
-        rows = self._checked(*given_batch(X, y, sample_weight))
+        names = getattr(self, "feature_names_in_", None)
+        rows = self._checked(*given_batch(X, y, sample_weight, names=names))
         rows = self._with_class_weights(rows)
         self._refuse_other_targets(rows.target)
         source = encoded_source(
@@ -597,5 +598,9 @@ class Interpretable(BaseKernelEstimator):
         check_is_fitted(self)
         if (X_train is None) != (y_train is None):
             raise ValueError("X_train and y_train are given together, or neither.")
-        training = None if X_train is None else (X_train, y_train, None)
+        names = getattr(self, "feature_names_in_", None)
+        X, y, _ = given_batch(X, y, None, names=names)
+        training = None
+        if X_train is not None:
+            training = given_batch(X_train, y_train, None, names=names)
         return write_report(self, X, y, out, training=training)

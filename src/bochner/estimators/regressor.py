@@ -41,6 +41,7 @@ from bochner.estimators.ridge.interval_calibration import (
 from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_numbers, threads_of
+from bochner.inputs.scoring import score_of_rows
 from bochner.inputs.targets import (
     Clipped,
     Standardised,
@@ -54,7 +55,7 @@ from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
 from bochner.solvers.conformal import require_coverage
 from bochner.sources.dask_parts import is_collection
-from bochner.sources.rowwise import rowwise, rowwise_score
+from bochner.sources.rowwise import rowwise
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -323,7 +324,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         "n_jobs": UNUSED,
         "out": UNUSED,
     }
-    score = rowwise_score
+    score = score_of_rows
 
     losses: ClassVar = ("squared", *NUMBER_LOSSES)
     spread_: ErrorScale | None = solved()

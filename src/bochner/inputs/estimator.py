@@ -11,6 +11,8 @@ from sklearn.utils import check_random_state
 from bochner.data.table_input import is_frame
 from bochner.features.base import KernelParameter
 from bochner.inputs.checks import SCALINGS, checked_rows, require_one_of
+from bochner.inputs.opened import given_batch
+from bochner.sources.opening import is_streamed
 
 
 class BaseKernelEstimator(KernelParameter):
@@ -61,9 +63,12 @@ class BaseKernelEstimator(KernelParameter):
         return name if name in nw.from_native(X, eager_only=True).columns else None
 
     def _rows(self, X: Any, *, reset: bool, cautions: bool = True) -> Any:
-        """Rows as `checked_rows` has them; the column of groups may stay in later
-        tables.
+        """Rows as `checked_rows` has them. The column of groups may stay in later
+        tables, and files that fit the memory are read.
         """
+        if not reset and not hasattr(X, "shape") and is_streamed(X):
+            names = getattr(self, "feature_names_in_", None)
+            X, _, _ = given_batch(X, None, None, names=names)
         column = None if reset else self._column_of_groups(X)
         if column is not None:
             X = nw.from_native(X, eager_only=True).drop(column).to_native()

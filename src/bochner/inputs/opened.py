@@ -32,6 +32,7 @@ from bochner.sources.dask_parts import (
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed, open_selected, open_source
 from bochner.sources.rows import Roles
+from bochner.sources.rowwise import inputs_of
 from bochner.sources.scan import TableSummary, read_all, scan
 from bochner.sources.schema import Selection
 
@@ -299,20 +300,32 @@ def roles(y: Any, sample_weight: Any = None, groups: Any = None) -> Roles:
 
 
 def given_batch(
-    X: Any, y: Any, sample_weight: Any, groups: str | None = None
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[Any, Any, Any]:
     """X, y and weights of rows that must fit the memory, without a column of groups;
     ValueError where they are a larger source.
+
+    Parameters
+    ----------
+    X, y, sample_weight, groups
+        As of `open_data`.
+    names : sequence of str, optional
+        Columns that a fitted model needs: others that a source has are left out.
     """
+    is_read = is_streamed(X)
     X, y, weight, _, stream = open_data(X, y, sample_weight, groups=groups)
-    if stream is None:
-        return X, y, weight
-    if not stream.is_small:
-        raise ValueError(
-            "partial_fit takes rows in memory, and this source is larger: use fit, "
-            "which reads it in passes."
-        )
-    return tuple(stream.gather()[:3])
+    if stream is not None:
+        if not stream.is_small:
+            raise ValueError(
+                "Rows are taken into memory here, and this source is larger: give a "
+                "part of it; to fit all rows in passes, call fit."
+            )
+        X, y, weight = stream.gather()[:3]
+    return inputs_of(X, names) if is_read else X, y, weight
 
 
 def _tables_of(source: TableSource) -> Iterator[Any]:

@@ -18,6 +18,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.class_probabilities import fit_temperature, probabilities
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import refuse_infinite_target
+from bochner.inputs.scoring import score_of_rows
 from bochner.notices import warn
 from bochner.semisupervised.base import (
     TEXT_OF_MARKS,
@@ -31,7 +32,7 @@ from bochner.semisupervised.base import (
     with_inferred_dtype,
 )
 from bochner.semisupervised.smoothers import Graph, Smooth, Smoother, left_out
-from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
+from bochner.sources.rowwise import class_columns, rowwise
 from bochner.sources.scan import TableSummary
 
 FEW_LABELS = 5  # of a class, below which values left out tell little
@@ -138,7 +139,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     # what goes with a call is no metadata of the rows
     __metadata_request__predict: ClassVar = {"out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"out": UNUSED}
-    score = rowwise_score
+    score = score_of_rows
 
     _allowed: ClassVar = SemiSupervised._allowed | {
         "method": ("auto", "spreading", "poisson", "ridge")

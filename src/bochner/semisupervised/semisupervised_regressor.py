@@ -15,6 +15,7 @@ from bochner.arrays import Floats
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.inputs.checks import refuse_infinite_target
+from bochner.inputs.scoring import score_of_rows
 from bochner.semisupervised.base import (
     SemiSupervised,
     checked_marks,
@@ -23,7 +24,7 @@ from bochner.semisupervised.base import (
     of_all_rows,
 )
 from bochner.semisupervised.smoothers import Graph, Smooth, left_out
-from bochner.sources.rowwise import rowwise, rowwise_score
+from bochner.sources.rowwise import rowwise
 from bochner.sources.scan import TableSummary
 
 # Of what ones have spread to, below which a row is in no part of the graph with a
@@ -101,7 +102,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
 
     # what goes with a call is no metadata of the rows
     __metadata_request__predict: ClassVar = {"out": UNUSED}
-    score = rowwise_score
+    score = score_of_rows
 
     @any_arrays
     @single_threaded_blas()

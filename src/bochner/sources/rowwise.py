@@ -23,10 +23,9 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.columns import library_of, unmasked, values_of
+from bochner.data.columns import library_of
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import is_foreign, to_host
 from bochner.engines.local import at_most
@@ -187,40 +186,6 @@ def _of_blocks(
         source, lambda rows: columns_of(call(inputs_of(rows, names))), out
     )
     return Path(out)
-
-
-@any_arrays
-def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """Score predictions: the share of right labels, or R2 of numbers.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame of shape (n, d), or such a collection of Dask
-        Arrays of any library. Of a collection no rows are gathered: predictions and
-        targets are.
-    y : array of shape (n,) or (n, K); of a Dask data frame also the name of a column
-    sample_weight : array of shape (n,), optional
-
-    Returns
-    -------
-    float
-        At most 1.
-    """
-    from sklearn.metrics import accuracy_score, r2_score
-
-    predictions = self.predict(X)
-    if is_collection(X):
-        import dask
-
-        y, sample_weight = (
-            X[values] if isinstance(values, str) else values
-            for values in (y, sample_weight)
-        )
-        predictions, y, sample_weight = dask.compute(predictions, y, sample_weight)
-    y = values_of(y)
-    sample_weight = unmasked(sample_weight)
-    score = accuracy_score if is_classifier(self) else r2_score
-    return float(score(y, predictions, sample_weight=sample_weight))
 
 
 def class_columns(model: Any) -> list[str]:

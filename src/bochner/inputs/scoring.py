@@ -1,0 +1,90 @@
+"""Scores of predictions for rows of any kind: arrays and frames, files and other
+sources, collections of Dask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from bochner.data.columns import unmasked, values_of
+from bochner.devices.conversion import any_arrays
+from bochner.inputs.opened import Stream, open_data
+from bochner.sources.dask_parts import is_collection
+from bochner.sources.opening import is_streamed
+from bochner.sources.rows import concat, finite_batches
+from bochner.sources.rowwise import inputs_of
+
+
+@any_arrays
+def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """Score predictions: the share of right labels, or R2 of numbers.
+
+    Parameters
+    ----------
+    X : rows of shape (n, d)
+        Arrays, sparse matrices and data frames of any library, collections of Dask, and
+        what `fit` reads rows from: files and other sources, in passes. Of these no rows
+        are gathered: predictions and targets are.
+    y : array of shape (n,) or (n, K), or the name of a column of X, or several
+    sample_weight : array of shape (n,), or the name of a column of X, optional
+
+    Returns
+    -------
+    float
+        At most 1.
+
+    Raises
+    ------
+    ValueError
+        If X has no such column, or a target is missing.
+    """
+    from sklearn.metrics import accuracy_score, r2_score
+
+    if is_collection(X):
+        import dask
+
+        y, sample_weight = (
+            X[values] if isinstance(values, str) else values
+            for values in (y, sample_weight)
+        )
+        answers = dask.compute(self.predict(X), y, sample_weight)
+    elif is_streamed(X) and not isinstance(y, str | list | tuple):
+        # Targets that came apart from the rows
+        answers = self.predict(X), y, sample_weight
+    else:
+        names = getattr(self, "feature_names_in_", None) if is_streamed(X) else None
+        X, y, sample_weight, _, stream = open_data(X, y, sample_weight)
+        if stream is None:
+            answers = self.predict(inputs_of(X, names)), y, sample_weight
+        else:
+            answers = _read_and_predicted(self, stream, names)
+    predictions, y, sample_weight = answers
+    y = values_of(y)
+    sample_weight = unmasked(sample_weight)
+    score = accuracy_score if is_classifier(self) else r2_score
+    return float(score(y, predictions, sample_weight=sample_weight))
+
+
+def _read_and_predicted(
+    model: Any, stream: Stream, names: Sequence[str] | None
+) -> tuple[Any, Any, Any]:
+    """Predictions by some columns, targets and weights, None without any, of all rows
+    of a stream.
+    """
+    predictions = []
+    targets = []
+    weights = []
+    for part in stream.table.parts:
+        for batch in finite_batches(part):
+            if batch.X.shape[0]:
+                rows = stream.roles.rows(batch)
+                predictions.append(model.predict(inputs_of(rows.X, names)))
+                targets.append(rows.y)
+                weights.append(rows.weight)
+    is_weighed = bool(weights) and weights[0] is not None
+    weight = np.concatenate(weights) if is_weighed else None
+    return concat(predictions), np.concatenate(targets), weight
