@@ -480,7 +480,6 @@ def test_mixed_objects_read_numbers_as_text():
         pd.DataFrame({"ok": [1], "bad": [{"f": 1}]}),
         pd.DataFrame({"ok": [1, 2], "bad": [1, [2]]}),
         pd.DataFrame({"ok": [1, 2], "bad": [1, dt.date(2020, 1, 1)]}),
-        pd.DataFrame({"ok": [1], "bad": pd.period_range("2020", periods=1)}),
         pd.DataFrame({"ok": [1], "bad": pd.interval_range(0, 1)}),
     ],
     ids=lambda X: str(X["bad"].type if isinstance(X, pa.Table) else X["bad"].dtype),
@@ -539,9 +538,9 @@ def test_names_and_kinds_must_stay(frame):
     for method in (encoder.transform, encoder.partial_fit):
         with pytest.raises(
             ValueError,
-            match="column 'a' holds text values where the fit saw number values",
+            match="column 'a' holds 'x' and the like where the fit saw numbers and no",
         ):
-            method(frame({"a": ["1.0"], "b": ["x"]}))
+            method(frame({"a": ["x"], "b": ["x"]}))
         with pytest.raises(
             ValueError,
             match="column 'b' holds number values where the fit saw text values",
@@ -550,6 +549,29 @@ def test_names_and_kinds_must_stay(frame):
     np.testing.assert_array_equal(
         encoder.transform(frame({"a": [None], "b": [None]})), [[0, 0, 0]]
     )
+
+
+def test_periods_are_their_first_moments():
+    periods = pd.period_range("2019-11", periods=9, freq="M")
+    encoded = TableEncoder().fit_transform(pd.DataFrame({"t": periods}))
+    moments = pd.DataFrame({"t": periods.to_timestamp()})
+    np.testing.assert_array_equal(encoded, TableEncoder().fit_transform(moments))
+
+
+@pytest.mark.filterwarnings("ignore:.*missing values, and had none")
+@frames
+def test_numbers_and_dates_that_come_as_text(frame):
+    days = [dt.date(2020, 1, 1), dt.date(2020, 1, 3), dt.date(2021, 5, 8)]
+    encoder = TableEncoder().fit(frame({"a": [1.0, 2.5, -4.0], "t": days}))
+    expected = encoder.transform(frame({"a": [1.0, None, 1e3], "t": [*days[:2], None]}))
+    texts = frame({"a": ["1.0", "n/a", "1e3"], "t": ["2020-01-01", "2020-1-3", "?"]})
+    np.testing.assert_array_equal(encoder.transform(texts), expected)
+    # Few odd values count as missing, and are named
+    odd = frame({"a": ["1.0", "dear", "1e3"], "t": ["2020-01-01", "2020-01-03", None]})
+    with pytest.warns(UserWarning, match="'a' holds 'dear' where the fit saw numbers"):
+        np.testing.assert_array_equal(encoder.transform(odd), expected)
+    with pytest.raises(ValueError, match=r"'t' holds 'soon' and .* saw dates"):
+        encoder.transform(frame({"a": [1.0], "t": ["soon"]}))
 
 
 def test_repeated_column_names():

@@ -90,14 +90,6 @@ class SavedModel:
             text.append(self.target)
         return text
 
-    @property
-    def other_columns(self) -> set[str]:
-        """Columns that are no text in the tables of the model."""
-        return {*(self.columns or ())} - {
-            *self.text_columns,
-            *self.model.encoder_.written,
-        }
-
     def open_rows(
         self, path: Path, note: Callable[[str], None], *named: str
     ) -> TableSource:
@@ -107,7 +99,6 @@ class SavedModel:
             note,
             self.text_columns,
             named=[*(self.columns or ()), *named],
-            refused=self.other_columns,
         )
 
     def inputs(self, table: Any, path: Path) -> Any:

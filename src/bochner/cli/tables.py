@@ -19,7 +19,6 @@ from bochner.engines.current import current_engine
 from bochner.inputs.opened import gathers
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
-from bochner.sources.column_values import why_text
 from bochner.sources.csv_files import line_of
 from bochner.sources.csv_text import CsvText, whole_file
 from bochner.sources.hash_split import HashSplit, filter_rows
@@ -40,7 +39,6 @@ def open_rows(
     sample: int | None = None,
     exclude: Collection[str] = (),
     named: Collection[str] = (),
-    refused: Collection[str] = (),
 ) -> TableSource:
     """A table that is read part by part.
 
@@ -58,8 +56,6 @@ def open_rows(
         Columns that are left out; of several files they may be in some only.
     named : collection of str
         Columns that are no index of the rows.
-    refused : collection of str
-        Columns of CSV files that are refused where they are text because of few values.
     """
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
@@ -69,9 +65,6 @@ def open_rows(
         source = open_selected(path, selection, _text_schema(path, as_text), sample)
     for sentence in (*_form_of_text(source, path), *remarks):
         note(sentence)
-    for name in sorted(refused):
-        if why := why_text(source, name):
-            raise CommandError(f"{path}: column '{name}' {why}")
     return source
 
 

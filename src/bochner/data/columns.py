@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, Mask
 from bochner.data.written_values import WRITTEN, is_missing_word, read_written
+from bochner.notices import listed, warn
 
 
 class Parts(dict[str, tuple[str, ...]]):
@@ -60,6 +61,12 @@ are turns of a circle."""
 LINEAR = ("", "days", "seconds")
 TIME_UNITS = ("D", "s", "ms", "us", "ns")  # of NumPy that Arrow has
 SEVERAL = 3  # different values, most of which tell that a column is written otherwise
+# How values of these kinds are read where they come as text
+PLAIN = {
+    "number": f"number{WRITTEN}1.5",
+    "date": f"date{WRITTEN}year/month/day",
+    "datetime": f"datetime{WRITTEN}year/month/day",
+}
 NUMBERS = frozenset({bool, int, float, NoneType})  # types of values of polars
 SURROGATE = re.compile("[\ud800-\udfff]")
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
@@ -109,26 +116,14 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     kind, values = read_unchecked(column, name, expected)
     if isinstance(values, np.ndarray):
         refuse_infinite(values, [name])
-    if expected is not None and WRITTEN in expected:
-        written, expected = expected, base_kind(expected)
-        if isinstance(values, tuple):
-            codes, labels = values
-            read = as_written(codes, labels, written)
-            words = [not is_missing_word(label) for label in labels]
-            present = np.array([*words, False])[codes]
-            lost = present & missing(read)
-            said = list(dict.fromkeys(labels[code] for code in codes[lost].tolist()))
-            # Few odd values count as missing, as in the fit
-            if len(said) >= SEVERAL and 2 * lost.sum() > present.sum():
-                form = written.partition(WRITTEN)[2]
-                raise ValueError(
-                    f"column {name!r} holds {said[0]!r} and the like where the fit saw "
-                    f"{expected}s written as {form}; write them so, or leave the "
-                    "column out of both tables"
-                )
-            return written, read
-        if kind == expected:
-            return written, values
+    is_written = expected is not None and WRITTEN in expected
+    form = expected if is_written else PLAIN.get(expected or "")
+    if expected is not None and form is not None and isinstance(values, tuple):
+        return expected, _read_as_written(*values, name, form, is_written)
+    if expected is not None and is_written:
+        if kind == base_kind(expected):
+            return expected, values
+        expected = base_kind(expected)
     if expected is None or expected == kind or {expected, kind} == {"text", "mixed"}:
         return kind, values
     if {expected, kind} == {"date", "datetime"}:
@@ -154,6 +149,47 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     n = len(missing(values))
     parts = len(PARTS[expected])
     return expected, np.full((n, parts), np.nan) if parts else (np.full(n, -1), [])
+
+
+def _read_as_written(
+    codes: NDArray, labels: list[str], name: str, form: str, is_usual: bool
+) -> NDArray:
+    """Parts of the values of a column of text by the form of those of the fit. Values
+    that are none count as missing, with a warning where the fit saw no text; ValueError
+    where most are none.
+
+    Parameters
+    ----------
+    codes : int array of shape (n,)
+        Of `labels`; -1 is missing.
+    name : str
+    form : str
+        As of `written_kind`.
+    is_usual : bool
+        Whether the values of the fit were text as well, so that few odd ones are as in
+        the fit.
+    """
+    values = as_written(codes, labels, form)
+    # Words for a missing value are none that were lost
+    words = [not is_missing_word(label) for label in labels]
+    present = np.array([*words, False])[codes]
+    lost = present & missing(values)
+    odd_values = list(dict.fromkeys(labels[code] for code in codes[lost].tolist()))
+    kind, _, example = form.partition(WRITTEN)
+    fewest = SEVERAL if is_usual else 1
+    if len(odd_values) >= fewest and 2 * lost.sum() > present.sum():
+        how = f"written as {example}" if is_usual else "and no text"
+        raise ValueError(
+            f"column {name!r} holds {odd_values[0]!r} and the like where the fit saw "
+            f"{kind}s {how}; write them so, or leave the column out of both tables"
+        )
+    if odd_values and not is_usual:
+        warn(
+            f"Column {name!r} holds {listed(odd_values, 3)} where the fit saw "
+            f"{kind}s: such values count as missing.",
+            subject=f"odd values of {name}",
+        )
+    return values
 
 
 def read_unchecked(
@@ -350,10 +386,14 @@ def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[st
     """Read a column whose type its frame declares."""
     import pyarrow as pa
 
-    if str(_native_dtype(series)) == "category":
+    native_dtype = str(_native_dtype(series))
+    if native_dtype == "category":
         categories = series.to_native().cat
         labels = [label_text(label) for label in categories.categories]
         return "text", (categories.codes.to_numpy(), labels)
+    if native_dtype.startswith("period"):  # of pandas: by the first moment of each
+        first = series.to_native().dt.to_timestamp()
+        series = nw.from_native(first, series_only=True)
     if series.dtype in (nw.Int128, nw.UInt128):
         series = series.cast(nw.Float64)
     try:

@@ -144,8 +144,8 @@ def as_array(X: Any) -> np.ndarray:
     kind = f"X, a {type(X).__name__},"
     if not is_array and is_into_series(X):
         raise ValueError(
-            "Expected 2D input, got a Series. Reshape your data, for example by "
-            "X.to_frame()"
+            "Expected 2D input, got a Series. Reshape your data: a column by "
+            "X.to_frame(), and take a row as a frame, such as frame.iloc[[0]]."
         )
     if not is_array and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
