@@ -146,6 +146,8 @@ def test_columns_that_are_text_stay_text(tmp_path):
         (b"\xc3\xa9,\xe9\n1,x\n", "text that is not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16-le"), "binary data, not a table"),
         (b"PK\x03\x04....", "Excel workbook"),
+        (b'[{"x": 1, "y": 2}]', "this is JSON, not a table"),
+        (b'{"x": 1, "y": 2}\n{"x": 3, "y": 4}\n', "this is JSON, not a table"),
         (b"\x00\x01\x02", "binary data"),
         (b"PAR1xxxxPAR1", "damaged Parquet file"),
         (b"PAR1", "damaged Parquet file"),

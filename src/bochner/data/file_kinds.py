@@ -39,6 +39,8 @@ FOREIGN = {
     b"\x93NUMPY": "a NumPy array",
 }
 PARQUET = b"PAR1"
+# Objects, or an array of objects or arrays
+JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"|\[\s*[\[{])')
 # Comments above the first line of an ARFF file, and its beginning
 ARFF = re.compile(rb"(\s*%[^\r\n]*[\r\n])*\s*@relation\b", re.IGNORECASE)
 
@@ -92,6 +94,8 @@ def kind_by_content(head: bytes) -> str:
             return what
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # in UTF-16
         return "text"
+    if JSON.match(head):
+        return "JSON"
     return "binary data" if b"\0" in head else "text"
 
 
