@@ -75,9 +75,16 @@ def test_scores_of_frames_and_of_several_targets(regressor, houses, file):
     np.testing.assert_allclose(regressor.score(file, houses["price"]), expected)
     targets = ["price", "weight"]
     model = KernelMachineRegressor("gaussian", n_components=50, random_state=0)
-    model.fit(houses[INPUTS], houses[targets])
+    model.fit(houses[[*targets, *INPUTS]], targets)
     expected = r2_score(houses[targets], model.predict(houses[INPUTS]))
-    np.testing.assert_allclose(model.score(file, targets), expected)
+    for rows in (file, houses[[*INPUTS, *targets]]):
+        np.testing.assert_allclose(model.score(rows, targets), expected)
+    with pytest.raises(ValueError, match="X has no column 'prize'"):
+        model.fit(houses, ["price", "prize"])
+    # Labels of all rows, though columns have such names
+    labels = ["age", "area"] * 60
+    classifier = KernelMachineClassifier("gaussian", n_components=50, random_state=0)
+    assert set(classifier.fit(houses[INPUTS], labels).classes_) == {"age", "area"}
 
 
 def test_scores_of_other_estimators(houses, file):

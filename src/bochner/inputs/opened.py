@@ -250,14 +250,20 @@ def open_data(
     else:
         beside = y, sample_weight, groups
         names = [name for name in beside if isinstance(name, str)]
+        # A list of text may be the labels of all rows as well
+        are_several = isinstance(y, list | tuple) and _are_names(y)
+        are_several = are_several and is_frame(X) and len(y) != X.shape[0]
+        names += list(y) if are_several else []
         if not names or not is_frame(X):
             return Given(X, *beside)
         frame = _frame_with(X, names)
-        taken = [
+        targets, *others = (
             frame[name].to_native() if isinstance(name, str) else name
             for name in beside
-        ]
-        return Given(frame.drop(names).to_native(), *taken)
+        )
+        if are_several:
+            targets = frame.select(list(y)).to_native()
+        return Given(frame.drop(names).to_native(), targets, *others)
     stream = Stream(table, replace(column_roles, without=without), engine)
     # Small tables are read at once, unless others read them
     is_elsewhere = engine.is_remote and (table.n_rows or 0) > stream.sample_rows
