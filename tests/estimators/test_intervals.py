@@ -341,8 +341,10 @@ def test_few_rows_are_validated_on_machines_that_chose_without_them():
     )
 
 
-def test_machines_without_a_fold_share_the_time():
-    """Ten of them and the model itself."""
+def test_machines_without_a_fold_choose_as_the_machine_does():
+    """With a part of its time they would choose otherwise, and their errors would be
+    others: of 100 to 500 rows intervals of 90 % held all targets.
+    """
     limits = []
 
     class Timed(KernelMachineRegressor):
@@ -350,13 +352,21 @@ def test_machines_without_a_fold_share_the_time():
             limits.append(self.time_limit)
             return super().fit(X, y, sample_weight)
 
-    rows, y, _ = noisy(30)
-    model = Timed("gaussian", n_components=20).fit(rows, y)
-    limits.clear()
-    own = TrainingRows(rows, Target(y))
-    budget = Budget(220.0)
-    assert cross_fitted(model, own, ArraySource(rows, y), 0, budget) is not None
-    np.testing.assert_allclose(limits, np.full(10, 20.0), rtol=0.01)
+    rows, y, _ = noisy(300)
+    for n, seconds, fits in (
+        (30, 220.0, 10),
+        (30, 0.5, 0),
+        (300, 60.0, 5),
+        (300, 1, 0),
+    ):
+        model = Timed("gaussian", n_components=20, time_limit=seconds)
+        model.fit(rows[:30], y[:30])
+        limits.clear()
+        given = TrainingRows(rows[:n], Target(y[:n]))
+        source = ArraySource(rows[:n], y[:n])
+        predicted = cross_fitted(model, given, source, 0, Budget(seconds))
+        assert (predicted is not None) == (fits > 0)
+        assert limits == [seconds] * fits
 
 
 def test_copies_do_not_count_as_rows():

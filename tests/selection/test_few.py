@@ -404,7 +404,7 @@ def test_rows_that_are_too_long_to_choose_again(policy):
 
 def test_a_short_limit_tries_what_is_preferred_alone():
     X, y = circle(100)
-    model = KernelMachineClassifier(random_state=0, time_limit=0.5)
+    model = KernelMachineClassifier(random_state=0, time_limit=1e-3)
     assert len(model.fit(X, y[:, 0] > 0).report_.candidates) == 1
     model.set_params(time_limit=60)
     assert len(model.fit(X, y[:, 0] > 0).report_.candidates) == 4

@@ -73,15 +73,23 @@ def cross_fitted(
         folds = splits.folds_like_all(source.weights)
     if folds is None or len(folds) > max(POLICY.crossed_folds):
         return None
+    # Machines of a part of the time choose otherwise, and their errors are no measure
+    # of this one: folds of few rows have the limit of the machine, or are not fitted
     seconds = budget.seconds_left / (len(folds) + 1)
-    if seconds < POLICY.crossed_seconds:
-        return None
+    fewest_seconds = POLICY.short_limit
     options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}
-    if budget.limit is not None:
+    if splits is None:
+        fewest_seconds = POLICY.crossed_seconds[len(folds) < max(POLICY.crossed_folds)]
+    elif budget.limit is not None:
         options["time_limit"] = seconds
+    if seconds < fewest_seconds:
+        return None
+    part_of_time = budget.first_of(2)
     held_out = [np.flatnonzero(fold.held_out[observations.row]) for fold in folds]
 
-    def predict_fold(k: int) -> Floats:
+    def predict_fold(k: int) -> Floats | None:
+        if splits is None and part_of_time.is_over:
+            return None
         part = rows.take(np.flatnonzero(folds[k].fitted))
         left_out = rows.take(observations.row[held_out[k]])
         one = machine.for_part(cv=_cv_of_part(machine.cv, part), **options)
@@ -94,6 +102,8 @@ def cross_fitted(
     fold_of = np.full(len(observations.row), -1)
     try:
         for k, values in enumerate(in_threads(predict_fold, range(len(folds)))):
+            if values is None:
+                return None
             predicted[held_out[k]] = values
             fold_of[held_out[k]] = k
     except ValueError:  # what is asked for needs more rows than are left

@@ -814,7 +814,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             is_classifier(self),
             most_rows,
             rows.seed,
-            rows.budget.is_short,
+            rows.budget,
         )
         if few is None:
             return None

@@ -471,7 +471,7 @@ def choose_for_few(
     is_classifier: bool,
     most_rows: int,
     seed: int,
-    is_short: bool = False,
+    budget: Budget | None = None,
 ) -> FewRows | None:
     """Choose the lengthscale of a kernel and the ridge penalty for few rows, by 400 of
     them at most.
@@ -493,8 +493,8 @@ def choose_for_few(
         Distinct rows at most.
     seed : int
         Of the rows that choose.
-    is_short : bool, default=False
-        Whether there is time for the preferred kernel and unit only.
+    budget : Budget, optional
+        In whose time other kernels and units than the preferred ones are tried.
 
     Returns
     -------
@@ -532,9 +532,7 @@ def choose_for_few(
             searches[label] = LengthscaleSearch(
                 rows, kernel, label, lengths, spread, alphas, is_classifier
             )
-            if is_short:
-                return _decide(searches, clock)
-    return _decide(searches, clock)
+    return _decide(searches, clock, budget or Budget())
 
 
 def _distinct(source: ArraySource, most: int, seed: int) -> Block | None:
@@ -554,7 +552,9 @@ def _distinct(source: ArraySource, most: int, seed: int) -> Block | None:
     return Block(X if isinstance(X, np.ndarray) else X.toarray(), y, weight)
 
 
-def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
+def _decide(
+    ways: dict[str, LengthscaleSearch], clock: Budget, budget: Budget
+) -> FewRows:
     """Search lengthscales on a coarse grid, then their neighbours, and average
     around the best.
     """
@@ -566,6 +566,11 @@ def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
         tried.compute(places)
         return max(places, key=lambda place: tried[place].log_weights.max())
 
+    way = next(iter(ways))
+    tried.compute((way, power) for power in POLICY.few_powers)
+    # Each other kernel or unit takes as long again, with the neighbours of the best
+    if 2 * len(ways) * clock.elapsed > budget.seconds_left:
+        ways = {way: ways[way]}
     tried.compute((way, power) for way in ways for power in POLICY.few_powers)
     preferred, *others = [
         best([(way, power) for power in POLICY.few_powers]) for way in ways

@@ -238,7 +238,8 @@ class Policy:
     crossed_rows_of_splits: int = 50_000
     # Folds of up to `few_rows` distinct rows, and of more
     crossed_folds: tuple[int, int] = (10, 5)
-    crossed_seconds: float = 0.05  # of a time limit, that must be left for each fold
+    # Of a time limit, that must be left for each of these folds
+    crossed_seconds: tuple[float, float] = (0.05, 0.3)
 
     # Few rows, by leave-one-out errors.
     # Distinct ones, up to which nothing is learned that was not asked for
