@@ -60,14 +60,11 @@ def relevance_in_distance(model: Any) -> Floats | None:
 
     It is of the metric, and not of the predictions, whose columns `Importance` ranks.
     """
-    shares = _relevance(model.features_)
-    if shares is None and model.metric_ is not None:
-        shares = model.metric_.relevance_
-    if shares is None:
+    if model.metric_ is None:
         return None
-    return np.bincount(
-        model.encoder_.sources(), shares, model.encoder_.n_features_in_
-    ).astype(np.float64)
+    encoder = model.encoder_
+    shares = model.metric_.relevance_
+    return np.bincount(encoder.sources(), shares, encoder.n_features_in_).astype(float)
 
 
 def _effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
@@ -126,24 +123,9 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
     return np.argsort(-values, kind="stable")[:MOST_EFFECTS].tolist()
 
 
-def _relevance(features: FeatureMap) -> NDArray | None:
-    """Relevance of the encoded columns, the mean of those of the maps by their
-    weights; None without metrics of a known relevance.
-    """
-    parts = [
-        (scale**2, part.metric.relevance_)
-        for part, scale in zip(features.parts, features.scales, strict=True)
-        if isinstance(part, MetricFeatures) and part.metric.relevance_.any()
-    ]
-    if not parts:
-        return None
-    total = sum(weight for weight, _ in parts)
-    return sum(weight * relevance for weight, relevance in parts) / total
-
-
 def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
-    """The learned metric of a map, of its last part where it has several; or that of a
-    kernel with lengthscales.
+    """The learned metric of a map, of its last part where it has several, if possible
+    one of a known relevance; or that of a kernel with lengthscales.
 
     Parameters
     ----------
@@ -156,7 +138,8 @@ def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
         part.metric for part in features.parts if isinstance(part, MetricFeatures)
     ]
     if learned:
-        return learned[-1]
+        of_known_relevance = [one for one in learned if one.relevance_.any()]
+        return (of_known_relevance or learned)[-1]
     kernel = getattr(features, "kernel", None)
     lengthscale = None
     if getattr(kernel, "has_metric", False):
