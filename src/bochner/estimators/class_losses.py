@@ -482,8 +482,7 @@ def _solved_on_part(
         stopping=stopping,
         needs=Needs(True, evaluated=task.needs.evaluated),
     )
-    is_direct = fitted.n_iter is None and not fitted.is_stored_alone
-    solution = solve("direct" if is_direct else "cg", part, task)
+    solution = solve("direct" if fitted.n_iter is None else "cg", part, task)
     return PartSolution(part, solution, task, share)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -72,7 +71,7 @@ from bochner.features.leaves import (
     seeded,
 )
 from bochner.features.nystroem import KernelRows
-from bochner.inputs.checks import threads_of
+from bochner.inputs.checks import require_one_of, threads_of
 from bochner.inputs.opened import exceeds_limit, given_batch, open_data
 from bochner.inputs.splits import row_splits, with_validation
 from bochner.inputs.targets import Signs
@@ -1007,12 +1006,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         features: FeatureMap,
         alpha: float,
         uncertain: bool = False,
-        stores_alone: bool = False,
     ) -> tuple[Design, RidgeProblem, RidgeSolution]:
         """Ridge regression on other rows with all that was chosen; the spread of the
         errors is found again too.
-
-        Bins are stored and not solved for where `stores_alone`.
         """
         features = fixed(features)
         is_default = self.solver_ == "exact" and self.solver == "auto"
@@ -1041,7 +1037,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             stopping=stopping,
             needs=Needs(uncertain, not is_classifier(self), uncertain),
             merges=self.loss_ not in NUMBER_LOSSES,
-            stores_alone=stores_alone,
         )
         dtype = self.feature_weights_.dtype
         place = device_for_fit(features, self.solver_, self.loss, dtype)
@@ -1375,12 +1370,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         128
         """
         check_is_fitted(self)
-        is_number = isinstance(factor, Real) and not isinstance(factor, bool)
-        if not (is_number and 0 < factor < np.inf):
-            raise ValueError(f"factor must be a positive number, got {factor!r}.")
-        self._solve_if_needed()
-        other = copy(self)
-        other._sums = other._first = None
+        require_one_of("factor", factor, "a positive number")
+        other = self._without_sums()
         other.verbose = 0
         if factor != 1:
             other._keep_features(

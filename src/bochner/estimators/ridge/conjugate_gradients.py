@@ -79,17 +79,13 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     needs = problem.needs
     is_open = problem.is_open or features.learns_weights
     is_chosen = isinstance(problem.stopping, ValidationOutcome)
-    bins_alone = not any(part.is_dense for part in features.parts)
-    stores_alone = problem.stores_alone and bins_alone
-    searched = is_open and not (is_chosen or stores_alone)
+    searched = is_open and not is_chosen
     smaller = compared(design, problem.seed) if searched else None
     design, mask, number = merged(design, problem)
     ridge = IterativeRidge(design, problem.seed)
     held_out = None
     if searched or needs.out_of_sample or _goes_on(problem):
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
-    if stores_alone and isinstance(ridge.blocks, list):
-        return _stored_alone(ridge, held_out, problem.alphas)
     compared_on = held_out
     if smaller is not None:
         compared_on = HeldOut(
@@ -177,23 +173,6 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         calibration,
         stored,
         unseen=unseen,
-    )
-
-
-def _stored_alone(
-    ridge: IterativeRidge, held_out: HeldOut | None, alphas: NDArray | None
-) -> RidgeSolution:
-    """Stored features without coefficients, for another loss."""
-    K = ridge.design.source.n_outputs
-    folds = [] if held_out is None else held_out.folds
-    tried = np.zeros(0) if alphas is None else alphas
-    return RidgeSolution(
-        ridge.design.features,
-        np.zeros((0, K), ridge.design.dtype),
-        np.zeros(K),
-        float(tried[0]) if len(tried) else 0.0,
-        tried,
-        stored=StoredProblem(ridge, folds, None),
     )
 
 
@@ -308,7 +287,7 @@ def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArr
     learned its weights since.
     """
     coef = np.ascontiguousarray(coef.astype(ridge.design.dtype))
-    if len(coef) and features is not ridge.design.features:
+    if features is not ridge.design.features:
         scales = np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis]
         coef = coef / scales.astype(coef.dtype)
     return coef
