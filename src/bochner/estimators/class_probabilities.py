@@ -139,9 +139,18 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
         a and b.
     """
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
-    return _most_likely(
-        np.stack([f, f**3]), targets, weight, [2.0, 2 / 3], [(1e-2, 50.0), (0.0, 50.0)]
-    )
+    powers = np.stack([f, f**3])
+    share = (weight / weight.sum())[:, np.newaxis]
+    target = _doubted(targets, weight)
+
+    def loss(factors: NDArray) -> tuple[float, NDArray]:
+        log_p = log_softmax(np.tensordot(factors, powers, 1), axis=1)
+        gradient = np.tensordot(powers, (np.exp(log_p) - target) * share, 2)
+        return float(-(target * log_p * share).sum()), gradient
+
+    bounds = [(1e-2, 50.0), (0.0, 50.0)]
+    start = [2.0, 2 / 3]
+    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
 def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
@@ -164,27 +173,6 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
         loss, bounds=LOG_SLOPES, method="bounded", options={"xatol": 1e-4}
     )
     return np.array([np.exp(minimum.x), 0.0])
-
-
-def _most_likely(
-    basis: NDArray,
-    targets: NDArray,
-    weight: NDArray,
-    start: list[float],
-    bounds: list[tuple[float, float]],
-) -> Floats:
-    """The combination of the scores of a basis, (B, n, K), of greatest likelihood: p
-    = softmax of it; shape (B,).
-    """
-    share = (weight / weight.sum())[:, np.newaxis]
-    target = _doubted(targets, weight)
-
-    def loss(factors: NDArray) -> tuple[float, NDArray]:
-        log_p = log_softmax(np.tensordot(factors, basis, 1), axis=1)
-        gradient = np.tensordot(basis, (np.exp(log_p) - target) * share, 2)
-        return float(-(target * log_p * share).sum()), gradient
-
-    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
 def _doubted(targets: NDArray, weight: NDArray) -> Floats:

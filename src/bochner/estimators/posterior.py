@@ -440,11 +440,9 @@ def _basis(
 
 def _moments(Z: NDArray, y: NDArray, weight: NDArray) -> Moments:
     moments = Moments(Z.shape[1], y.shape[1], np.float64, shared=True)
-    for a in range(0, len(Z), BLOCK_ROWS):
-        part = slice(a, a + BLOCK_ROWS)
-        A = moments.workspace(len(Z[part]))
-        A[:, : Z.shape[1]] = Z[part]
-        moments.add_block(A, y[part], weight[part])
+    A = moments.workspace(len(Z))
+    A[:, : Z.shape[1]] = Z
+    moments.add_block(A, y, weight)
     return moments
 
 

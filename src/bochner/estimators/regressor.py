@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -40,7 +39,7 @@ from bochner.estimators.ridge.interval_calibration import (
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.features.base import FeatureMap
-from bochner.inputs.checks import checked_numbers, threads_of
+from bochner.inputs.checks import checked_numbers, require_one_of, threads_of
 from bochner.inputs.targets import (
     Clipped,
     Standardised,
@@ -919,7 +918,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         ------
         ValueError
             If the model was fitted without ``uncertainty=True`` or "std", or
-            `n_samples` is not positive.
+            `n_samples` is no positive integer.
 
         References
         ----------
@@ -946,10 +945,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         ((92, 3), True)
         """
         posterior = self._posterior()
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool):
-            raise TypeError(f"n_samples must be an integer, got {n_samples!r:.200}.")
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be positive, got {n_samples}.")
+        require_one_of("n_samples", n_samples, "a positive integer")
         seed = int(check_random_state(random_state).randint(2**31))
         with single_threaded_blas():
             mean = self._scores(X)
