@@ -17,7 +17,6 @@ from bochner.estimators.machine import KernelMachine
 from bochner.estimators.ridge import given_alphas
 from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.inputs.training import TrainingRows
-from bochner.kernels import Kernel
 from bochner.notices import quiet
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
@@ -152,5 +151,5 @@ def _chooses(machine: KernelMachine) -> bool:
     leave-one-out errors.
     """
     alphas = given_alphas(machine.alpha)
-    named = isinstance(machine.features, str) and not isinstance(machine.kernel, Kernel)
-    return named or alphas is None or len(alphas) > 1 or machine.solver_ == "cg"
+    is_open = machine._request.is_named or alphas is None or len(alphas) > 1
+    return is_open or machine.solver_ == "cg"

@@ -105,8 +105,9 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
         return values if model.bounds_ is None else model.bounds_.clipped(values)
 
     def variances(Z: NDArray, A: NDArray) -> Floats:
-        sums = posterior.variances_of_sums(model.features_, Z, A)
-        return sums * np.square(model.target_scale_)
+        covariances = posterior.covariances(model.features_, Z)
+        sums = np.einsum("gi,ijk,gj->gk", A, covariances, A, optimize=True)
+        return np.maximum(sums, 0.0) * np.square(model.target_scale_)
 
     names = explained_scores.output_names(model)
     return predict, posterior and variances, names, "prediction"

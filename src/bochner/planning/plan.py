@@ -28,7 +28,7 @@ from bochner.inputs.opened import (
     sampled_rows,
 )
 from bochner.markup import table
-from bochner.planning.request import FitRequest, given_alphas
+from bochner.planning.request import BY_SPLITS, FitRequest, given_alphas
 from bochner.planning.solver_choice import (
     FEW_ROWS,
     USUAL_ITERATIONS,
@@ -423,8 +423,8 @@ class Planner:
             ratio = penalty_ratio(given_alphas(request.alpha), n)
             size = ProblemSize(n, K, request.dtype(n) == np.float64, ratio)
             solver, reason = solver_in_memory(solver, features.dense, D, size)
-            if request.why_iterated:
-                solver, reason = "cg", request.why_iterated
+            if request.cv is not None:
+                solver, reason = "cg", BY_SPLITS
             elif features.is_exact:
                 solver, reason = "exact", FEW_ROWS
             if not features.dense:
