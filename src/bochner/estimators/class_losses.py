@@ -20,8 +20,8 @@ from bochner.design.design import Design
 from bochner.estimators.class_probabilities import (
     LARGEST_SCORE,
     by_class,
+    fit_link,
     fit_temperature,
-    link_of,
     log_losses,
     probabilities,
 )
@@ -119,7 +119,6 @@ class ClassFit(NamedTuple):
     features : FeatureMap
     coef : array of shape (D, K)
     intercept : array of shape (K,)
-    link : array of shape (2,)
     alpha : float
     start : Start
     n_steps : int or None
@@ -134,7 +133,6 @@ class ClassFit(NamedTuple):
     features: FeatureMap
     coef: NDArray
     intercept: NDArray
-    link: NDArray
     alpha: float
     start: Start
     n_steps: int | None
@@ -232,7 +230,7 @@ def fit_classes(
         # than
         before = deciding.predictions_at(deciding.at_ridge(fitted, stored.without))
         before = before.distinct()
-        squared_losses = log_losses(before, link_of(before, max(K, 2)))
+        squared_losses = log_losses(before, fit_link(*by_class(before)))
         aim = AIM * average(squared_losses, before.weight)
     searched, trial = _searched(
         replace(deciding, budget=task.budget.first_of(2)),
@@ -488,19 +486,15 @@ def _solved_on_part(
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:
     """The ridge solution as a classifier."""
-    K = fitted.coef.shape[1]
-    seen = fitted.held_out_predictions
-    link = link_of(seen, max(K, 2))
-    solution = fitted.features, fitted.coef, fitted.intercept
-    start = Start(fitted.alpha)
     return ClassFit(
         "squared",
-        *solution,
-        link,
+        fitted.features,
+        fitted.coef,
+        fitted.intercept,
         fitted.alpha,
-        start,
+        Start(fitted.alpha),
         None,
-        seen,
+        fitted.held_out_predictions,
         unseen=fitted.unseen,
     )
 
@@ -512,9 +506,7 @@ def _as_fitted(
     start: Start,
     reason: str = "as given",
 ) -> ClassFit:
-    """The classifier of another loss, calibrated on the rows held out."""
-    seen = loss_fit.held_out_predictions
-    link = np.array([1.0, 0.0]) if seen is None else fit_temperature(*by_class(seen))
+    """The classifier of another loss."""
     if all(_separated(*pair) for pair in loss_fit.fitted):
         reason += f"; {SEPARATED}"
     return ClassFit(
@@ -522,11 +514,10 @@ def _as_fitted(
         problem.ridge.design.features,
         loss_fit.coef,
         loss_fit.intercept,
-        link,
         loss_fit.alpha,
         start,
         loss_fit.n_steps,
-        seen,
+        loss_fit.held_out_predictions,
         reason,
         loss_fit.unseen,
     )

@@ -208,13 +208,15 @@ def _logits(scores: NDArray, link: NDArray, largest: float) -> Floats:
     return link[0] * f + (link[1] * f**3 if link[1] else 0.0) + rest
 
 
-def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> Floats:
-    """The link of scores and probabilities that suits predictions for rows left out;
-    a common one without such.
+def link_of(predictions: HeldOutPredictions | None, loss: str) -> Floats:
+    """The link of scores and probabilities by a loss that suits predictions for rows
+    left out; a common one without such.
     """
-    if n_classes < 2 or predictions is None:
-        return np.array([2.0, 2 / 3])
-    return fit_link(*by_class(predictions))
+    is_squared = loss == "squared"
+    if predictions is None:
+        return np.array([2.0, 2 / 3] if is_squared else [1.0, 0.0])
+    fit = fit_link if is_squared else fit_temperature
+    return fit(*by_class(predictions))
 
 
 def curve_of(

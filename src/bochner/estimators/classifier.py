@@ -30,6 +30,7 @@ from bochner.estimators.class_losses import (
 )
 from bochner.estimators.class_probabilities import (
     curve_of,
+    link_of,
     per_class,
     probabilities,
     set_thresholds_of,
@@ -294,8 +295,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     """
 
     # what goes with a call is no metadata of the rows
-    __metadata_request__fit: ClassVar = {"validation": UNUSED}
-    __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
@@ -344,91 +343,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.day_first = day_first
         self.cv = cv
         self.class_weight = class_weight
-
-    @any_arrays
-    @single_threaded_blas()
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        validation: Any = None,
-    ) -> KernelMachineClassifier:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a source
-            The rows of paths, folders and sources need not fit in memory; if there are
-            many, the model is selected on a sample. Arrays of any library work too;
-            Fourier features of PyTorch's tensors are computed on their device.
-        y : array of shape (n,) or str
-            Labels, numbers, strings or booleans, or the column of X that holds them.
-        sample_weight : array of shape (n,) or str, optional
-            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
-            is selected, only ratios of weights matter. What is learned on samples of
-            the rows may differ from that of equal rows within its noise.
-        groups : array of shape (n,) or str, optional
-            To which group each row belongs, such as a patient, shop or machine, or the
-            column of X that tells it, which is then no input. A row never validates a
-            fit to others of its group, so that what is chosen, calibrated and reported
-            holds for rows of new groups.
-        validation : tuple (X, y) or (X, y, sample_weight), optional
-            Rows in memory by which choices are made, in the place of rows held out of
-            X, and uncertainty is calibrated. The model is not fitted to them.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight, groups, validation)
-
-    @any_arrays
-    @single_threaded_blas()
-    def refit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
-    ) -> KernelMachineClassifier:
-        """Fit the same model on other rows, without a new selection; for example on all
-        rows, after scoring it.
-
-        The encoder, the kernel or learned metric, the draws of the map, the ridge
-        penalty, the calibration of the probabilities and, for bins, the number of
-        iterations are kept. Bins and coefficients are those of the new rows. If rows
-        are read in passes, bins keep their columns.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a source
-            Rows with the same columns as in the fit.
-        y : array of shape (n,)
-            Labels, among those of the fit.
-        sample_weight : array of shape (n,), optional
-        groups : array of shape (n,) or str, optional
-            As in `fit`; what is calibrated again goes by them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If columns differ from those of the fit, or there are new labels.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from bochner import KernelMachineClassifier
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
-        >>> score, alpha = model.score(X[400:], y[400:]), model.alpha_
-        >>> bool(model.refit(X, y).alpha_ == alpha)
-        True
-        """
-        return self._refit(X, y, sample_weight, groups)
 
     @any_arrays
     def prepare(
@@ -644,10 +558,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         alphas = given_alphas(self.alpha)
         groups = self.encoder_.column_groups()
         problem = replace(problem, budget=problem.budget.stage("loss"))
-        if passes is None:
+        if passes is None or loss == "squared":
             return fit_classes(design, solution, problem, loss, alphas, groups)
-        if loss == "squared":
-            return as_squared(solution)
         return fit_classes_in_passes(
             passes, design, solution, problem, loss, alphas, groups
         )
@@ -680,8 +592,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             )
         self.loss_ = loss_fit.loss
         self.loss_reason_ = loss_fit.reason
-        self.link_ = loss_fit.link
         seen = loss_fit.held_out_predictions
+        self.link_ = link_of(seen, loss_fit.loss)
         largest = largest_score(loss_fit.loss)
         seconds = self._request.budget().seconds
         self.curve_ = curve_of(seen, self.link_, len(self.classes_), largest, seconds)

@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
@@ -71,7 +72,7 @@ from bochner.features.leaves import (
     seeded,
 )
 from bochner.features.nystroem import KernelRows
-from bochner.inputs.checks import require_one_of, threads_of
+from bochner.inputs.checks import require_one_of, require_target, threads_of
 from bochner.inputs.opened import exceeds_limit, given_batch, open_data
 from bochner.inputs.splits import row_splits, with_validation
 from bochner.inputs.targets import Signs
@@ -89,6 +90,7 @@ from bochner.notices import warn
 from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
 from bochner.planning.request import BY_SPLITS, FitRequest
 from bochner.planning.solver_choice import (
+    NAMES,
     ProblemSize,
     choose_solver,
     choose_streamed_solver,
@@ -105,11 +107,6 @@ from bochner.settings import current
 from bochner.sources.rowwise import require_fitted
 
 Targets = Callable[[NDArray], NDArray]
-NAMES = {
-    "direct": "the Gram matrix",
-    "cg": "conjugate gradients",
-    "exact": "the kernel matrix of all rows",
-}
 # Of the rows, that must differ, lest equal ones be levels that come again
 COPIED_SHARE = 0.1
 # Of bins that are not given, whose Gram matrix is factorised in seconds
@@ -156,6 +153,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     Subclasses say what targets are and which losses there are, by the methods that are
     abstract here.
     """
+
+    # what goes with a call is no metadata of the rows
+    __metadata_request__fit: ClassVar = {"validation": UNUSED}
+    __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
 
     losses: ClassVar[tuple[str, ...]]
     features: FeatureMap | str
@@ -276,10 +277,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         check = partial(self._checked, is_new=is_new)
         options |= {"seed": self._seed(), "is_new": is_new, "groups": groups}
         rows = open_training(self, X, y, sample_weight, check, **options)
+        if rows.y is None:
+            require_target(self, None)
         if self.cv is None and rows.groups is None:
             return rows
-        assert rows.y is not None
-        splits = row_splits(self.cv, rows.y, rows.groups, is_classifier(self))
+        splits = row_splits(self.cv, rows.target.y, rows.groups, is_classifier(self))
         return replace(rows, splits=splits)
 
     def _checked(
@@ -318,10 +320,45 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._refuse_unlike(rows.target, others.target)
         return with_validation(rows, others)
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: Any
+    @any_arrays
+    @single_threaded_blas()
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        validation: Any = None,
     ) -> Self:
-        """Fit rows of any kind: in memory where they fit, else in passes."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or a source
+            The rows of paths, folders and sources need not fit in memory; if there are
+            many, the model is selected on a sample. Arrays of any library work too;
+            Fourier features of PyTorch's tensors are computed on their device.
+        y : array of shape (n,) or (n, K), or str or list of str
+            Numbers for regression; several targets are each scaled to unit variance for
+            the selection of alpha and kernel. Labels of shape (n,) for classification:
+            numbers, strings or booleans. Or the columns of X that hold them.
+        sample_weight : array of shape (n,) or str, optional
+            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
+            is selected, only ratios of weights matter. What is learned on samples of
+            the rows may differ from that of equal rows within its noise.
+        groups : array of shape (n,) or str, optional
+            To which group each row belongs, such as a patient, shop or machine, or the
+            column of X that tells it, which is then no input. A row never validates a
+            fit to others of its group, so that what is chosen, calibrated and reported
+            holds for rows of new groups.
+        validation : tuple (X, y) or (X, y, sample_weight), optional
+            Rows in memory by which choices are made, in the place of rows held out of
+            X, and uncertainty is calibrated. The model is not fitted to them.
+
+        Returns
+        -------
+        self
+        """
         self._begin()
         request = self._request
         budget = request.budget()
@@ -390,7 +427,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         is_validated = self._request.learnable() or self._request.needs_unseen
         is_hasty = budget.seconds_left < NOTED_SECONDS
-        if rows.splits is not None or rows.y is None or is_hasty or not is_validated:
+        if rows.splits is not None or is_hasty or not is_validated:
             return
         if name := column_of_groups(self.encoder_, rows.X, self._seed()):
             warn(
@@ -399,7 +436,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 f"groups= (--group {name!r} in the command): else rows are validated "
                 "on others like them, and scores and intervals promise too much."
             )
-        if name := column_of_time(self.encoder_, rows.X, targets(rows.y)):
+        if name := column_of_time(self.encoder_, rows.X, targets(rows.target.y)):
             warn(
                 f"Targets of neighbours in {name!r} are much alike. If new rows are "
                 f"later ones, sort the rows by {name!r} and pass "
@@ -432,9 +469,49 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         rng = np.random.default_rng(self._seed())
         return rows.take(np.sort(rng.choice(n_rows, int(most), replace=False)))
 
-    def _refit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        """Solve for other rows of any kind, with all that was chosen; the importance
-        stays that of the fit.
+    @any_arrays
+    @single_threaded_blas()
+    def refit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Self:
+        """Fit the same model on other rows, without a new selection; for example on all
+        rows, after scoring it.
+
+        The encoder, the kernel or learned metric, the draws of the map, the ridge
+        penalty, the calibration of probabilities and, for bins, the number of
+        iterations are kept. Bins and coefficients are those of the new rows. If rows
+        are read in passes, bins keep their columns, and intervals their scores.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or a source
+            Rows with the same columns as in the fit.
+        y : array of shape (n,) or (n, K)
+            As many targets as in the fit, or labels among those of the fit.
+        sample_weight : array of shape (n,), optional
+        groups : array of shape (n,) or str, optional
+            As in `fit`; what is calibrated again goes by them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If columns or targets differ from those of the fit, or there are new labels.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
+        >>> score, alpha = model.score(X[350:], y[350:]), model.alpha_
+        >>> bool(model.refit(X, y).alpha_ == alpha)
+        True
         """
         check_is_fitted(self)
         groups = self._column_of_groups(X) if groups is None else groups
@@ -691,8 +768,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         encoder.require_columns(self.numeric_features)
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
-        if rows.y is not None and self._request.learnable():
-            y = targets(rows.y)
+        y = targets(rows.target.y)
+        if self._request.learnable():
             if rows.X.shape[0] > POLICY.few_rows:
                 self.encoder_ = encoder = encoder.without_noise(
                     rows.X, y, rows.weight, seed, rows.fold
@@ -701,17 +778,17 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 self.encoder_ = encoder = encoder.with_codes(
                     rows.X, y, rows.weight, seed, self.numeric_features
                 )
-        if rows.y is not None and way != "summed":
+        if way != "summed":
             statistic = None if rows.summary is None else rows.summary.table
             self.encoder_ = encoder = encoder.with_seen_levels(
-                rows.X, targets(rows.y), rows.weight, statistic
+                rows.X, y, rows.weight, statistic
             )
             if self._request.learnable() and enough and way == "whole":
                 self.encoder_, encoder = encoder.with_level_means(
-                    rows.X, targets(rows.y), rows.weight, seed, rows.fold
+                    rows.X, y, rows.weight, seed, rows.fold
                 )
-        if rows.y is not None and self.uncertainty:
-            self._measure_levels(rows.X, targets(rows.y), rows.weight)
+        if self.uncertainty:
+            self._measure_levels(rows.X, y, rows.weight)
         many = POLICY.gathered_rows  # if nobody knows
         dtype = self._request.dtype(
             rows.n_rows or many, rows.weight if rows.stream is None else None
@@ -953,7 +1030,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 chosen = True
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         ratio = penalty_ratio(given_alphas(alpha), rows.weight)
-        size = ProblemSize(rows.n_rows, source.n_outputs, dtype.itemsize == 8, ratio)
+        size = ProblemSize(rows.n_rows, source.n_outputs, dtype, ratio)
         self.solver_, self.solver_reason_ = chooser(
             request.solver_for(features), features, size
         )

@@ -313,8 +313,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     """
 
     # what goes with a call is no metadata of the rows
-    __metadata_request__fit: ClassVar = {"validation": UNUSED}
-    __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {
         "return_std": UNUSED,
         "return_cov": UNUSED,
@@ -368,92 +366,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self.quantile = quantile
         self.uncertainty = uncertainty
         self.bounded = bounded
-
-    @any_arrays
-    @single_threaded_blas()
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        validation: Any = None,
-    ) -> KernelMachineRegressor:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a source
-            The rows of paths, folders and sources need not fit in memory; if there are
-            many, the model is selected on a sample. Arrays of any library work too;
-            Fourier features of PyTorch's tensors are computed on their device.
-        y : array of shape (n,) or (n, K), or str or list of str
-            Targets, or the columns of X that hold them. Several targets are each scaled
-            to unit variance for the selection of alpha and kernel.
-        sample_weight : array of shape (n,) or str, optional
-            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
-            is selected, only ratios of weights matter. What is learned on samples of
-            the rows may differ from that of equal rows within its noise.
-        groups : array of shape (n,) or str, optional
-            To which group each row belongs, such as a patient, shop or machine, or the
-            column of X that tells it, which is then no input. A row never validates a
-            fit to others of its group, so that what is chosen, calibrated and reported
-            holds for rows of new groups.
-        validation : tuple (X, y) or (X, y, sample_weight), optional
-            Rows in memory by which choices are made, in the place of rows held out of
-            X, and uncertainty is calibrated. The model is not fitted to them.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight, groups, validation)
-
-    @any_arrays
-    @single_threaded_blas()
-    def refit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
-    ) -> KernelMachineRegressor:
-        """Fit the same model on other rows, without a new selection; for example on all
-        rows, after scoring it.
-
-        The encoder, the kernel or learned metric, the draws of the map, the ridge
-        penalty and, for bins, the number of iterations are kept. Bins and coefficients
-        are those of the new rows. If rows are read in passes, bins keep their columns,
-        and intervals their scores.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a source
-            Rows with the same columns as in the fit.
-        y : array of shape (n,) or (n, K)
-            As many targets as in the fit.
-        sample_weight : array of shape (n,), optional
-        groups : array of shape (n,) or str, optional
-            As in `fit`; what is calibrated again goes by them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If columns or targets differ from those of the fit.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from bochner import KernelMachineRegressor
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
-        >>> score, alpha = model.score(X[350:], y[350:]), model.alpha_
-        >>> bool(model.refit(X, y).alpha_ == alpha)
-        True
-        """
-        return self._refit(X, y, sample_weight, groups)
 
     @any_arrays
     def prepare(

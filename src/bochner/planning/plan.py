@@ -31,6 +31,7 @@ from bochner.markup import table
 from bochner.planning.request import BY_SPLITS, FitRequest, given_alphas
 from bochner.planning.solver_choice import (
     FEW_ROWS,
+    NAMES,
     USUAL_ITERATIONS,
     ProblemSize,
     penalty_ratio,
@@ -46,11 +47,6 @@ from bochner.sources.opening import is_streamed, open_selected
 from bochner.sources.paths import arrow_file, files_of, kind_of
 from bochner.sources.schema import Selection, require
 
-NAMES = {
-    "direct": "direct: the Gram matrix",
-    "cg": "cg: conjugate gradients",
-    "exact": "exact: all kernel values",
-}
 HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
 OCCUPIED = 0.25  # bins of a grid for each row of the sample
 # Iterations to the usual tolerance, where the choice does not tell how many
@@ -193,7 +189,7 @@ class Plan:
             ("rows", rows),
             *([("workers", self.workers)] if self.workers else []),
             ("model", self.model),
-            ("solver", NAMES[self.solver]),
+            ("solver", f"{self.solver}: {NAMES[self.solver]}"),
             ("passes", f"{self.n_passes:,}; {again}"),
             *passes,
             ("blocks", f"{self.block_rows:,} rows"),
@@ -421,7 +417,7 @@ class Planner:
         solver = request.asked_solver
         if self.gathered:
             ratio = penalty_ratio(given_alphas(request.alpha), n)
-            size = ProblemSize(n, K, request.dtype(n) == np.float64, ratio)
+            size = ProblemSize(n, K, request.dtype(n), ratio)
             solver, reason = solver_in_memory(solver, features.dense, D, size)
             if request.cv is not None:
                 solver, reason = "cg", BY_SPLITS
