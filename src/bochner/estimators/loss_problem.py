@@ -151,7 +151,7 @@ class LossProblem:
     def at_ridge(
         self,
         fitted: RidgeSolution,
-        without: Sequence[NDArray] | None,
+        without: Sequence[NDArray],
         slope: NDArray | float = 1.0,
         origin: NDArray | float = 0.0,
     ) -> WarmStart:
@@ -163,7 +163,7 @@ class LossProblem:
 
         Parameters
         ----------
-        without : list of arrays of shape (K, D) or None
+        without : list of arrays of shape (K, D)
             Coefficients without each set.
         slope : float or array of shape (K, 1)
         origin : float or array of shape (K,)
@@ -181,7 +181,7 @@ class LossProblem:
             whole, np.ravel(slope) * fitted.intercept
         ) + np.broadcast_to(origin, K)
         return WarmStart(
-            [(whole, offset), *((widened(coef), offset) for coef in without or [])]
+            [(whole, offset), *((widened(coef), offset) for coef in without)]
         )
 
     def at_prior(self) -> WarmStart:

@@ -96,7 +96,7 @@ def fit_numbers_again(
     """The regressor for other rows, with all that was chosen."""
     stored = stored_problem(design, fitted, task)._replace(folds=[])
     problem, _ = _of_numbers(stored, loss, y)
-    begun = problem.at_ridge(fitted, None, *_transform(design, loss))
+    begun = problem.at_ridge(fitted, [], *_transform(design, loss))
     return problem.fit(begun, alpha, n_steps)
 
 

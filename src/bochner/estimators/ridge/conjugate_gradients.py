@@ -136,30 +136,28 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
                 calibrated_by,
                 problem.ends,
             )
+    coefs = []
+    if run is not None:
+        coefs = [_of_map(coef.T, ridge, features) for coef in run.coefs]
     stored = None
     if isinstance(ridge.blocks, list):
         # Features of the solution are in memory, where another loss finds them
-        stored = StoredProblem(
-            ridge.weighted(features)
-            if features is not design.features
-            and isinstance(features, ConcatenatedFeatures)
-            else ridge,
-            [] if held_out is None else held_out.folds,
-            run and [_of_map(coef.T, ridge, features).T for coef in run.coefs],
-        )
+        weighted = ridge
+        has_learned = features is not design.features
+        if has_learned and isinstance(features, ConcatenatedFeatures):
+            weighted = ridge.weighted(features)
+        folds = [] if held_out is None else held_out.folds
+        stored = StoredProblem(weighted, folds, [coef.T for coef in coefs])
     if needs.evaluated and held_out is not None and run is not None:
         # Rows held out, with the solutions without them
-        unseen = UnseenRows.of_sets(
-            ridge.design.of(ridge.design.source, features, fixed=True),
-            held_out.folds,
-            [
-                LinearPredictor(
-                    _of_map(fold_coef.T, ridge, features),
-                    ridge.uncentred(fold_coef, offset),
-                )
-                for fold_coef, offset in zip(run.coefs, run.offsets, strict=True)
-            ],
-        )
+        functions = [
+            LinearPredictor(coef, ridge.uncentred(fold_coef, offset))
+            for coef, fold_coef, offset in zip(
+                coefs, run.coefs, run.offsets, strict=True
+            )
+        ]
+        of_map = ridge.design.of(ridge.design.source, features, fixed=True)
+        unseen = UnseenRows.of_sets(of_map, held_out.folds, functions)
     return RidgeSolution(
         features,
         _of_map(solution.coef.T, ridge, features),

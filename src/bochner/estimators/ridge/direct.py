@@ -144,7 +144,7 @@ def _evaluated(
         source = problem.validating(source, POLICY.evaluated_rows[0])
     name = LEFT_OUT if source is design.source else HELD_OUT
     size = _n_evaluated(factor.n_rows, design.features.n_features_out, problem)
-    rows, counts = _with_copies(source, size, problem.seed)
+    rows, counts = _distinct_rows(source, size, problem.seed)
     rows_design = Design(rows, design.features, design.dtype)
     return leave_one_out_rows(rows_design, factor, alpha, counts, name)
 
@@ -194,7 +194,7 @@ def scored_rows(
     most = SCORED_ROWS * np.clip(seconds, 0.125, 1)
     fewest = FEWEST_SCORED * np.clip(seconds / 2, 0.25, 1)
     few = int(min(most, max(values / source.n_outputs, fewest)))
-    rows, counts = _with_copies(
+    rows, counts = _distinct_rows(
         source, source.n_rows if problem.criterion == "loo" else few, problem.seed
     )
     return PrimalLeaveOneOut(
@@ -202,25 +202,16 @@ def scored_rows(
     )
 
 
-def _with_copies(
+def _distinct_rows(
     source: ArraySource, size: int, seed: int
 ) -> tuple[ArraySource, Floats]:
-    """Some rows, drawn by weight, as distinct ones with the weight of all their
-    copies; and how much they count.
+    """Some distinct rows, drawn by the weight of all their copies, which they have; and
+    how much they count.
     """
-    rows, factors = draw_rows(source.weights, size, np.random.default_rng(seed))
-    counts = np.zeros(source.n_rows)
-    counts[rows] = source.weights[rows] * (1.0 if factors is None else factors)
-    hashes = source.row_hashes()
-    if len(rows) < source.n_rows:
-        copies = np.flatnonzero(np.isin(hashes, hashes[rows]))
-        source = source.take(copies)
-        hashes = hashes[copies]
-        counts = counts[copies]
-    first_duplicate = source.first_duplicates(hashes)
-    distinct, leads = source.merged(first_duplicate, most=1.0)
-    counts = np.bincount(first_duplicate, counts, len(counts)).astype(float)
-    return distinct, counts[leads]
+    distinct, _ = source.merged(source.first_duplicates(source.row_hashes()), most=1.0)
+    drawn, factors = draw_rows(distinct.weights, size, np.random.default_rng(seed))
+    rows = distinct.take(drawn)
+    return rows, rows.weights if factors is None else rows.weights * factors
 
 
 def calibrate_directly(

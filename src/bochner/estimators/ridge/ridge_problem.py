@@ -151,13 +151,13 @@ class StoredProblem(NamedTuple):
         With stored features.
     folds : list of Fold
         Rows of its design that were held out, a set at a time.
-    without : list of arrays of shape (K, D) or None
-        Coefficients without the rows of each set.
+    without : list of arrays of shape (K, D)
+        Coefficients without the rows of each set, where these are known.
     """
 
     ridge: IterativeRidge
     folds: list[Fold]
-    without: list[NDArray] | None
+    without: list[NDArray]
 
 
 @dataclass(frozen=True)
