@@ -31,7 +31,6 @@ from bochner.estimators.loss_problem import (
     LossProblem,
     LossTrial,
 )
-from bochner.estimators.ridge import solve
 from bochner.estimators.ridge.out_of_sample import UnseenRows
 from bochner.estimators.ridge.ridge_problem import (
     Iterations,
@@ -40,6 +39,7 @@ from bochner.estimators.ridge.ridge_problem import (
     RidgeSolution,
     stored_problem,
 )
+from bochner.estimators.ridge.solve import solve
 from bochner.features import (
     BinningFeatures,
     Metric,

@@ -37,14 +37,18 @@ from bochner.estimators.class_probabilities import (
 )
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.parameters import CLASS_LOSSES
-from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
-from bochner.estimators.ridge.ridge_problem import stored_problem
+from bochner.estimators.ridge.ridge_problem import (
+    RidgeProblem,
+    RidgeSolution,
+    stored_problem,
+)
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import caution_numbers, caution_unlabelled, checked_labels
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Kernel
+from bochner.planning.request import given_alphas
 from bochner.selection.choose import Choice
 from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
@@ -809,8 +813,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if thresholds is None:
             raise ValueError(
                 "This model has no validation rows to calibrate sets of classes: fit "
-                "it again, on more distinct rows "
-                "unless an earlier version saved it."
+                "it again, on more distinct rows unless an earlier version saved it."
             )
         return mass_before(probability) <= threshold(thresholds, coverage)
 

@@ -14,10 +14,10 @@ from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
 from bochner.estimators.machine import KernelMachine
-from bochner.estimators.ridge import given_alphas
 from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.inputs.training import TrainingRows
 from bochner.notices import quiet
+from bochner.planning.request import given_alphas
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.split import fold_numbers

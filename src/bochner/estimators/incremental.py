@@ -25,12 +25,8 @@ from bochner.data.weights import NEGLIGIBLE, are_one, checked_weight, group_sums
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
-from bochner.estimators.ridge import (
-    Needs,
-    RidgeProblem,
-    RidgeSolution,
-    solve_directly,
-)
+from bochner.estimators.ridge.direct import solve_directly
+from bochner.estimators.ridge.ridge_problem import Needs, RidgeProblem, RidgeSolution
 from bochner.features.base import FeatureMap
 from bochner.inputs.stacked import stacked
 from bochner.notices import listed, warn
@@ -207,9 +203,8 @@ class FixedByFirstRows:
             return state | {"_first": tuple(rows._replace(y=np.asarray(rows.y)))}
         warn(
             f"The first {rows.n_fixed} rows fix the scales and the kernel of the "
-            "loaded model for good, for the file "
-            "holds no rows of frames and sparse matrices: save it after "
-            f"{FIRST_ROWS} rows, or prepare it."
+            "loaded model for good, for the file holds no rows of frames and sparse "
+            f"matrices: save it after {FIRST_ROWS} rows, or prepare it."
         )
         return state | {"_first": None}
 
@@ -425,9 +420,8 @@ class PartialFitState:
         if self.digest != other.digest:
             raise ValueError(
                 "The models cannot be merged: their encoders, maps, targets, ridge "
-                "penalties or seeds differ. Prepare "
-                "one model, and give each worker a copy, made with bochner.save and "
-                "bochner.load."
+                "penalties or seeds differ. Prepare one model, and give each worker a "
+                "copy, made with bochner.save and bochner.load."
             )
         validation = self.validation
         if self.n_rows and other.n_rows:

@@ -269,7 +269,7 @@ class LossProblem:
             unseen=self.unseen(trial.end),
         )
 
-    def first_trial(self, unit: float, aim: float = np.inf) -> LossTrial:
+    def first_trial(self, unit: float, aim: float) -> LossTrial:
         """The trial from the prior with the ridge penalty that a search begins with."""
         alpha = unit * POLICY.penalty_step**self.first_power
         return self.trial(self.at_prior(), alpha, aim)

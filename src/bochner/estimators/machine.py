@@ -48,16 +48,15 @@ from bochner.estimators.incremental import (
 )
 from bochner.estimators.measured_importance import n_evaluated
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
-from bochner.estimators.ridge import (
+from bochner.estimators.ridge.conjugate_gradients import go_on, solve_from_sample
+from bochner.estimators.ridge.direct import solve_directly
+from bochner.estimators.ridge.ridge_problem import (
     Iterations,
     Needs,
     RidgeProblem,
     RidgeSolution,
-    given_alphas,
-    solve,
-    solve_from_sample,
-    solve_others_in_passes,
 )
+from bochner.estimators.ridge.solve import solve
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
@@ -88,7 +87,7 @@ from bochner.inputs.training import (
 from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
-from bochner.planning.request import BY_SPLITS, FitRequest
+from bochner.planning.request import BY_SPLITS, FitRequest, given_alphas
 from bochner.planning.solver_choice import (
     NAMES,
     ProblemSize,
@@ -439,10 +438,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if name := column_of_time(self.encoder_, rows.X, targets(rows.target.y)):
             warn(
                 f"Targets of neighbours in {name!r} are much alike. If new rows are "
-                f"later ones, sort the rows by {name!r} and pass "
-                f"cv=TimeSeriesSplit() (--time {name!r} in the command): else rows "
-                "are validated on their neighbours on both sides, and scores and "
-                "intervals promise too much."
+                f"later ones, sort the rows by {name!r} and pass cv=TimeSeriesSplit() "
+                f"(--time {name!r} in the command): else rows are validated on their "
+                "neighbours on both sides, and scores and intervals promise too much."
             )
 
     def _timely(
@@ -584,9 +582,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Solve for the rows of a stream with the map and the penalty of the fit,
         from its coefficients on.
         """
-        solution = solve_others_in_passes(
-            self.solver_, design, problem, self.feature_weights_
-        )
+        if self.solver_ == "direct":
+            solution = solve_directly(design, problem, design.moments())
+        else:
+            solution = go_on(design, problem, self.feature_weights_)
         self._store_solution(solution)
         self.feature_weights_ = solution.coef
 
@@ -697,9 +696,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if self._sums is None and "feature_weights_" in vars(self):
             raise ValueError(
                 f"This {type(self).__name__} is fitted, and fit, refit and finalize "
-                "keep no sums to add rows to. To fit in "
-                "parts, call prepare with a sample of the rows and then partial_fit "
-                "with all of them; to fit this "
+                "keep no sums to add rows to. To fit in parts, call prepare with a "
+                "sample of the rows and then partial_fit with all of them; to fit this "
                 "model on other rows, call refit with all rows."
             )
         return given_batch(X, y, sample_weight, self._column_of_groups(X))
@@ -1163,10 +1161,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return ""
         what = what or "validation"
         return (
-            f"{what} needs all rows in memory, and these are {rows}: leave it "
-            "out, or use at most "
-            f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit "
-            "that holds them."
+            f"{what} needs all rows in memory, and these are {rows}: leave it out, or "
+            f"use at most {POLICY.gathered_rows:,} rows, without sample=, and a "
+            "memory_limit that holds them."
         )
 
     def _can_sum(self) -> bool:
@@ -1259,9 +1256,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         raise AttributeError(
             f"{type(self).__name__} has no coef_, because its coefficients belong to "
-            "random features and not to "
-            "columns: see feature_weights_ for these, and feature_importances_ for "
-            "the columns."
+            "random features and not to columns: see feature_weights_ for these, and "
+            "feature_importances_ for the columns."
         )
 
     def __sklearn_is_fitted__(self) -> bool:

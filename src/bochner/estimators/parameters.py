@@ -82,12 +82,15 @@ def _conflicts(given: Given) -> Iterator[tuple[str, str]]:
             "kernel",
             "features is a map with its own kernel: keep {kernel:auto}.",
         )
-    if own_map and given.solver != "exact" and _has_kernel_rows(features):
-        yield (
-            "features",
-            "KernelRows belong to solver='exact', which makes them of a kernel: use "
-            "solver='exact', or kernel=.",
-        )
+    if own_map and given.solver != "exact":
+        from bochner.features.nystroem import has_kernel_rows
+
+        if has_kernel_rows(features):
+            yield (
+                "features",
+                "KernelRows belong to solver='exact', which makes them of a kernel: "
+                "use solver='exact', or kernel=.",
+            )
     if is_learned and (own_kernel or own_map):
         yield (
             "metric",
@@ -163,12 +166,6 @@ def named_kernels() -> dict[str, Any]:
     from bochner.kernels.catalogue import NAMED
 
     return NAMED
-
-
-def _has_kernel_rows(features: Any) -> bool:
-    from bochner.features.nystroem import has_kernel_rows
-
-    return has_kernel_rows(features)
 
 
 @dataclass(frozen=True)

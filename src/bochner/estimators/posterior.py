@@ -16,13 +16,13 @@ from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.engines.algebra import product
-from bochner.estimators.ridge import RidgeSolution
 from bochner.estimators.ridge.interval_calibration import (
     ErrorSize,
     ScaleMap,
     fit_error_size,
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
+from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import has_exact_kernel, leaves
 from bochner.features.nystroem import LandmarkFeatures, PriorFunctions
@@ -276,7 +276,7 @@ def fit_posterior(
     fitted: RidgeSolution,
     seed: int,
     scale: ScaleMap,
-    budget: Budget | None = None,
+    budget: Budget,
 ) -> Posterior:
     """The posterior of a model that was fitted to the rows of a design.
 
@@ -291,12 +291,12 @@ def fit_posterior(
         Of landmarks and samples of rows.
     scale : callable (rows whose targets are roots of errors) -> FeatureMap
         Chooses the map of the size of errors.
-    budget : Budget, optional
+    budget : Budget
         Where little of it is left there are fewer landmarks and rows.
     """
     features = fitted.features
     rng = np.random.default_rng(seed)
-    n_landmarks, n_rows, n_errors = (budget or Budget()).shrunk(
+    n_landmarks, n_rows, n_errors = budget.shrunk(
         (N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS), POLICY.posterior_seconds, 3
     )
     source, share = _observations(design.source, rng, n_rows)

@@ -30,7 +30,6 @@ from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.number_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
 from bochner.estimators.posterior import Posterior, fit_posterior, refit_posterior
-from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.interval_calibration import (
     ErrorScale,
     ScaleMap,
@@ -38,6 +37,7 @@ from bochner.estimators.ridge.interval_calibration import (
     scale_map,
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample
+from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_numbers, require_one_of, threads_of
 from bochner.inputs.targets import (
@@ -49,6 +49,7 @@ from bochner.inputs.targets import (
 )
 from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Kernel
+from bochner.planning.request import given_alphas
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
 from bochner.solvers.conformal import require_coverage

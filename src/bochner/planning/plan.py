@@ -586,9 +586,8 @@ def refuse_limit(request: FitRequest, table: TableShape) -> NoReturn:
     least = least_limit(request, table, int(rows_bytes) + POLICY.loaded_bytes)
     raise MemoryError(
         f"{table.n_rows:,} rows of {table.n_columns:,} columns need "
-        f"{as_size(rows_bytes)} of memory for a fit, and "
-        f"memory_limit allows {as_size(limit)}: memory_limit='{least}' is the least "
-        "that works."
+        f"{as_size(rows_bytes)} of memory for a fit, and memory_limit allows "
+        f"{as_size(limit)}: memory_limit='{least}' is the least that works."
     )
 
 
