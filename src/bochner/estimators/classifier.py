@@ -48,7 +48,6 @@ from bochner.inputs.checks import caution_numbers, caution_unlabelled, checked_l
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Kernel
-from bochner.planning.request import given_alphas
 from bochner.selection.choose import Choice
 from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
@@ -559,7 +558,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         passes: Design | None,
     ) -> ClassFit:
         loss = self._loss_to_fit(design, solution, problem)
-        alphas = given_alphas(self.alpha)
+        alphas = self._request.alphas
         groups = self.encoder_.column_groups()
         problem = replace(problem, budget=problem.budget.stage("loss"))
         if passes is None or loss == "squared":
@@ -576,7 +575,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return self.loss
         in_time = POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
         # A given alpha has another meaning by each loss
-        is_open = given_alphas(self.alpha) is None and self.solver_ != "exact"
+        is_open = self._request.alphas is None and self.solver_ != "exact"
         few = design.source.n_counted < POLICY.simple_rows
         compares = is_open and (solution.is_linear or not few)
         return "auto" if compares and in_time else "squared"
@@ -642,7 +641,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return
         alpha = self.alpha_
         most = POLICY.most_iterations
-        if given_alphas(self.alpha) is None:
+        if self._request.alphas is None:
             alpha = self._start.penalty_in_passes(alpha, self.features_)
             most = 2 * POLICY.most_passes
         self.feature_weights_, self.intercept_ = go_on_in_passes(

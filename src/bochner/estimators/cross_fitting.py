@@ -17,7 +17,6 @@ from bochner.estimators.machine import KernelMachine
 from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.inputs.training import TrainingRows
 from bochner.notices import quiet
-from bochner.planning.request import given_alphas
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.split import fold_numbers
@@ -150,6 +149,6 @@ def _chooses(machine: KernelMachine) -> bool:
     """Whether anything is chosen by the rows, or the solver has no exact
     leave-one-out errors.
     """
-    alphas = given_alphas(machine.alpha)
-    is_open = machine._request.is_named or alphas is None or len(alphas) > 1
+    request = machine._request
+    is_open = request.is_named or request.alphas is None or len(request.alphas) > 1
     return is_open or machine.solver_ == "cg"

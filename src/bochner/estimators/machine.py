@@ -732,7 +732,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.alpha_ = solution.alpha
         self.alphas_ = solution.alphas
         self.alpha_scores_ = solution.scores
-        alphas = given_alphas(self.alpha)
+        alphas = self._request.alphas
         if choice is not None and alphas is not None:
             self.alphas_ = alphas
 
@@ -884,7 +884,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             rows.source,
             self.kernel,
             column_units(self.encoder_),
-            given_alphas(self.alpha),
+            self._request.alphas,
             is_classifier(self),
             most_rows,
             rows.seed,
@@ -906,7 +906,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         from.
         """
         K = rows.source.n_outputs
-        alphas = given_alphas(self.alpha)
+        alphas = self._request.alphas
         labels = is_classifier(self)
         # Sums are of one map of hashed bins, and a linear map would be beside another
         is_single = rows.way == "summed" and self.metric == "auto"
@@ -962,7 +962,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                     rows.source,
                     self.kernel,
                     column_units(self.encoder_),
-                    given_alphas(self.alpha),
+                    self._request.alphas,
                     rows.seed,
                     self.features == "binning",
                     quick,
@@ -1444,7 +1444,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         check_is_fitted(self)
         require_one_of("factor", factor, "a positive number")
-        other = self._without_sums()
+        self._solve_if_needed()
+        other = copy(self)
+        other._sums = other._first = None
         other.verbose = 0
         if factor != 1:
             other._keep_features(

@@ -49,7 +49,6 @@ from bochner.inputs.targets import (
 )
 from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Kernel
-from bochner.planning.request import given_alphas
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
 from bochner.solvers.conformal import require_coverage
@@ -550,7 +549,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             self.loss_,
             self.quantile,
             self._aims(target),
-            given_alphas(self.alpha),
+            self._request.alphas,
         )
 
     def _aims(self, target: Target) -> NDArray:

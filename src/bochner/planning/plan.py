@@ -28,7 +28,7 @@ from bochner.inputs.opened import (
     sampled_rows,
 )
 from bochner.markup import table
-from bochner.planning.request import BY_SPLITS, FitRequest, given_alphas
+from bochner.planning.request import FitRequest
 from bochner.planning.solver_choice import (
     FEW_ROWS,
     NAMES,
@@ -416,11 +416,11 @@ class Planner:
         K = table.n_outputs
         solver = request.asked_solver
         if self.gathered:
-            ratio = penalty_ratio(given_alphas(request.alpha), n)
+            ratio = penalty_ratio(request.alphas, n)
             size = ProblemSize(n, K, request.dtype(n), ratio)
             solver, reason = solver_in_memory(solver, features.dense, D, size)
-            if request.cv is not None:
-                solver, reason = "cg", BY_SPLITS
+            if request.why_iterated:
+                solver, reason = "cg", request.why_iterated
             elif features.is_exact:
                 solver, reason = "exact", FEW_ROWS
             if not features.dense:
