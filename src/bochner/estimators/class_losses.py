@@ -548,8 +548,8 @@ def _penalty_unit(ridge: IterativeRidge, fitted: RidgeSolution, name: str) -> fl
     if name == "logistic":
         p = np.array([0.2])
         if seen is not None:
-            link = fit_temperature(*by_class(seen))
-            p = probabilities(by_class(seen).scores, link)
+            scores, *others = by_class(seen)
+            p = probabilities(scores, fit_temperature(scores, *others))
         curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
     least = POLICY.least_unit * min(float(ridge.design.source.weights.max()), 1.0)
     return max(2 * curvature * fitted.alpha, least)
@@ -581,15 +581,11 @@ def _beside_columns(
     part = additive_part(ridge.design, column_groups, seed)
     if part is None:
         return None
-    weight = POLICY.additive_weight * unit / _row_weight(ridge.design)
+    source = ridge.design.source
+    n_distinct = len(np.unique(ridge.design.row_hashes[np.flatnonzero(source.weights)]))
+    row_weight = source.total_weight / n_distinct
+    weight = POLICY.additive_weight * unit / row_weight
     return replace(problem, ridge=ridge.beside(part, weight))
-
-
-def _row_weight(design: Design) -> float:
-    """What a distinct row weighs."""
-    return design.source.total_weight / len(
-        np.unique(design.row_hashes[np.flatnonzero(design.source.weights)])
-    )
 
 
 def fit_classes_again(

@@ -10,8 +10,6 @@ and 1.27 %.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
@@ -271,17 +269,11 @@ def set_thresholds_of(
     )
 
 
-class ByClass(NamedTuple):
-    """Scores and targets with a column for each class, (n, K), and weights, (n,)."""
-
-    scores: NDArray
-    targets: NDArray
-    weight: NDArray
-
-
-def by_class(predictions: HeldOutPredictions) -> ByClass:
-    """Predictions with a column for each class, also of two."""
-    return ByClass(
+def by_class(predictions: HeldOutPredictions) -> tuple[NDArray, NDArray, NDArray]:
+    """Scores and targets with a column for each class, also of two, (n, K), and
+    weights, (n,).
+    """
+    return (
         per_class(predictions.predicted),
         both_classes(predictions.targets),
         predictions.weight,

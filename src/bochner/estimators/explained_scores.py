@@ -263,8 +263,6 @@ def _given_background(model: Any, background: Any) -> NDArray:
     """Encoded background rows that are given; ValueError, which says that it is of
     these, where they are none.
     """
-    if not getattr(background, "shape", (1,))[0]:
-        raise ValueError("background has no rows: give some, such as training rows.")
     try:
         rows = model._rows(background, reset=False)
     except ValueError as error:

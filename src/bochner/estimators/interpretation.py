@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
-import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
-from bochner.data.columns import column_names, column_number
-from bochner.data.table_input import is_frame
+from bochner.data.columns import column_number
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators import explained_scores
@@ -67,27 +66,9 @@ def relevance_in_distance(model: Any) -> Floats | None:
     return np.bincount(encoder.sources(), shares, encoder.n_features_in_).astype(float)
 
 
-def _effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
-    """Effects of columns of checked rows on the predictions of a fitted model."""
-    given_names = getattr(model, "feature_names_in_", None)
-    if is_frame(X):
-        given_names = nw.from_native(X, eager_only=True).columns
-    names = column_names(given_names, X.shape[1])
-    if columns is None:
-        chosen = _most_important(model, len(names))
-    else:
-        if isinstance(columns, int | str | np.integer):
-            columns = [columns]
-        chosen = [column_number(column, names) for column in columns]
-    fitted = Fitted(model.encoder_, model.feature_weights_.dtype, *_answers(model))
-    with single_threaded_blas():
-        return measured_effects(X, chosen, names, fitted, asked)
-
-
-def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
-    """Predictions of encoded rows, variances of sums of them, names of the outputs,
-    and what these are.
-    """
+def _fitted(model: Any) -> Fitted:
+    """A fitted model as functions of encoded rows."""
+    of = partial(Fitted, model.encoder_, model.feature_weights_.dtype)
     if is_classifier(model):
         labels = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
         first = len(model.classes_) - len(labels)
@@ -95,7 +76,7 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
         def class_shares(Z: NDArray) -> Floats:
             return model._probabilities(scores_at(model, Z))[:, first:]
 
-        return class_shares, None, tuple(map(str, labels)), "probability"
+        return of(class_shares, None, tuple(map(str, labels)), "probability")
     posterior = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> Floats:
@@ -110,7 +91,7 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
         return np.maximum(sums, 0.0) * np.square(model.target_scale_)
 
     names = explained_scores.output_names(model)
-    return predict, posterior and variances, names, "prediction"
+    return of(predict, posterior and variances, names, "prediction")
 
 
 def _most_important(model: Any, n_columns: int) -> list[int]:
@@ -515,8 +496,17 @@ class Interpretable(BaseKernelEstimator):
         [[1.0], [0.0]]
         """
         check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        names = input_names(self)
+        if isinstance(columns, int | str | np.integer):
+            columns = [columns]
+        if columns is None:
+            numbers = _most_important(self, len(names))
+        else:
+            numbers = [column_number(column, names) for column in columns]
         asked = Asked(kind, n_points, n_curves, n_rows, coverage)
-        return _effects(self, self._rows(X, reset=False), columns, asked)
+        with single_threaded_blas():
+            return measured_effects(rows, numbers, names, _fitted(self), asked)
 
     @any_arrays
     def report_html(

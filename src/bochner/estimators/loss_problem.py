@@ -142,12 +142,6 @@ class LossProblem:
         """Sweeps, or steps of Newton's method."""
         return POLICY.most_sweeps if self.sweeps else POLICY.newton_steps
 
-    @property
-    def n_entries(self) -> int:
-        """Entries of the features, for all outputs."""
-        rows = sum(len(block.y) * block.features.width for block in self.ridge.blocks)
-        return rows * self.ridge.design.source.n_outputs
-
     def at_ridge(
         self,
         fitted: RidgeSolution,
@@ -295,7 +289,9 @@ class LossProblem:
             Steps from the unit of penalties to that of the first trial: the search ends
             as far from the unit on both sides.
         """
-        if self.sweeps and self.n_entries > POLICY.most_searched:
+        blocks = self.ridge.blocks
+        n_entries = sum(block.y.size * block.features.width for block in blocks)
+        if self.sweeps and n_entries > POLICY.most_searched:
             return first_trial
 
         def tried(trial: LossTrial, factor: float) -> LossTrial:

@@ -132,7 +132,8 @@ class Posterior:
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
             Z = basis.rows(rows)
             function[a : a + len(Z)] = parameters.function(self.forms(basis, rows, Z))
-            noise[a : a + len(Z)] = parameters.noise(self._log_sizes(rows))
+            sizes = np.ones((len(Z), K)) if self.size_ is None else self.size_(rows)
+            noise[a : a + len(Z)] = parameters.noise(np.log(sizes))
         return function, noise
 
     def covariances(self, features: FeatureMap, X: Rows) -> Floats:
@@ -154,12 +155,6 @@ class Posterior:
         np.fill_diagonal(ratios, forms)
         scale = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
         return ratios[:, :, np.newaxis] * scale[:, np.newaxis] * scale
-
-    def _log_sizes(self, X: Rows) -> Floats:
-        """Logarithms of the sizes of errors at encoded rows, shape (n, K)."""
-        if self.size_ is None:
-            return np.zeros((X.shape[0], len(self.level_)))
-        return np.log(self.size_(X))
 
     def sample(
         self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator
@@ -365,7 +360,10 @@ def _sum(
     Z = basis.rows(X)
     whole = share == 1
     if whole or isinstance(basis, LandmarkFeatures):
-        moments = _moments(Z, y, weight)
+        moments = Moments(Z.shape[1], y.shape[1], np.float64, shared=True)
+        A = moments.workspace(len(Z))
+        A[:, : Z.shape[1]] = Z
+        moments.add_block(A, y, weight)
     else:
         moments = Design(design.source, features, np.float64).moments()
         weight = weight * share
@@ -411,14 +409,6 @@ def _basis(
     X, _, weight = source.distinct().whole()
     rows, _ = draw_rows(weight, n_landmarks, rng)
     return LandmarkFeatures(features, X[rows])
-
-
-def _moments(Z: NDArray, y: NDArray, weight: NDArray) -> Moments:
-    moments = Moments(Z.shape[1], y.shape[1], np.float64, shared=True)
-    A = moments.workspace(len(Z))
-    A[:, : Z.shape[1]] = Z
-    moments.add_block(A, y, weight)
-    return moments
 
 
 def _leave_one_out(summed: Summed) -> Errors:

@@ -494,13 +494,12 @@ class Planner:
     def refuse(self, room: int) -> NoReturn:
         """Raise MemoryError, which says what would fit."""
         need = self.base + min(way.n_bytes for way in self._solver_plans(self.features))
-        size = float(self.features.size)
         cures = []
-        while (size := size / MORE) >= LEAST_SIZE:
-            smaller = self.features._replace(size=int(float(f"{size:.2g}")))
+        smaller = self.features
+        while smaller.size >= 2 * LEAST_SIZE and not cures:
+            smaller = smaller._replace(size=smaller.size // 2)
             if self.within(room, smaller) is not None:
                 cures.append(f"n_components={smaller.size} fits")
-                break
         here = f"{as_size(room)} are free"
         if self.limit is not None:
             here = f"memory_limit allows {as_size(room)}"

@@ -80,11 +80,15 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     is_open = problem.is_open or features.learns_weights
     is_chosen = isinstance(problem.stopping, ValidationOutcome)
     searched = is_open and not is_chosen
+    # From the solution without the validation rows
+    goes_on = is_chosen or (
+        isinstance(problem.stopping, Iterations) and problem.stopping.then_half
+    )
     smaller = compared(design, problem.seed) if searched else None
     design, mask, number = merged(design, problem)
     ridge = IterativeRidge(design, problem.seed)
     held_out = None
-    if searched or needs.out_of_sample or _goes_on(problem):
+    if searched or needs.out_of_sample or goes_on:
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
     compared_on = held_out
     if smaller is not None:
@@ -171,16 +175,6 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         calibration,
         stored,
         unseen=unseen,
-    )
-
-
-def _goes_on(problem: RidgeProblem) -> bool:
-    """Whether conjugate gradients continue on all rows from the solution without the
-    validation rows.
-    """
-    stopping = problem.stopping
-    return isinstance(stopping, ValidationOutcome) or (
-        isinstance(stopping, Iterations) and stopping.then_half
     )
 
 
