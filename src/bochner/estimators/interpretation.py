@@ -86,9 +86,8 @@ def _fitted(model: Any) -> Fitted:
         return values if model.bounds_ is None else model.bounds_.clipped(values)
 
     def variances(Z: NDArray, A: NDArray) -> Floats:
-        covariances = posterior.covariances(model.features_, Z)
-        sums = np.einsum("gi,ijk,gj->gk", A, covariances, A, optimize=True)
-        return np.maximum(sums, 0.0) * np.square(model.target_scale_)
+        sums = posterior.variances_of_sums(model.features_, Z, A)
+        return sums * np.square(model.target_scale_)
 
     names = explained_scores.output_names(model)
     return of(predict, posterior and variances, names, "prediction")

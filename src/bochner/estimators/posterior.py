@@ -148,13 +148,31 @@ class Posterior:
         # Over those of the noise: of the weights, and of what features do not reach
         ratios = self.linear.covariances(Z, len(self.level_))
         if isinstance(basis, LandmarkFeatures):
-            rows = _wide(X)
-            kernel = LandmarkFeatures(features, rows, np.empty((0, 0))).values(rows)
-            ratios += (kernel - product(Z, Z.T)) / self.alpha_
+            ratios += _beyond(features, X, Z) / self.alpha_
         forms = self.forms(basis, X, Z)
         np.fill_diagonal(ratios, forms)
         scale = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
         return ratios[:, :, np.newaxis] * scale[:, np.newaxis] * scale
+
+    def variances_of_sums(self, features: FeatureMap, X: Rows, A: NDArray) -> Floats:
+        """Variances of the sums A f of the function's values f at encoded rows, shape
+        (G, K).
+
+        Parameters
+        ----------
+        features : FeatureMap
+        X : array of shape (n, d)
+        A : array of shape (G, n)
+        """
+        basis = self.basis(features)
+        X = X.astype(np.float64)
+        Z = basis.rows(X)
+        forms = self.linear.forms(product(A, Z), A.sum(axis=1))
+        if isinstance(basis, LandmarkFeatures):
+            beyond = _beyond(features, X, Z)
+            missed_variances = np.einsum("gi,gi->g", product(A, beyond), A)
+            forms += np.maximum(missed_variances, 0.0) / self.alpha_
+        return self.noise.function(forms)
 
     def sample(
         self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator
@@ -222,6 +240,13 @@ def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> Floats | float:
     if not isinstance(basis, LandmarkFeatures):
         return 0.0
     return np.maximum(basis.variance(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
+
+
+def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> Floats:
+    """The kernel of n rows less what features of landmarks tell of it, (n, n)."""
+    rows = _wide(X)
+    kernel = LandmarkFeatures(features, rows, np.empty((0, 0)))
+    return kernel.values(rows) - product(Z, Z.T)
 
 
 class Summed(NamedTuple):
