@@ -517,7 +517,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.class_count_[np.searchsorted(self.classes_, labels)] = weights
         return self._known_targets()
 
-    def _count_targets(self, target: Target, remaining_share: float = 1.0) -> None:
+    def _count_targets(self, target: Target, remaining_share: float) -> None:
         numbers = np.searchsorted(self.classes_, target.y)
         counts = np.bincount(numbers, target.weight, len(self.classes_))
         self.class_count_ = remaining_share * self.class_count_ + counts
@@ -613,8 +613,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.feature_weights_ = loss_fit.coef
 
     def _solve_other_rows(self, rows: TrainingRows) -> None:
-        self.class_count_ = np.zeros(len(self.classes_))
-        self._count_targets(rows.target)
+        self._count_targets(rows.target, 0.0)
         source = self._other_rows(rows, self._known_targets())
         seed = self._seed()
         features = self.features_

@@ -84,8 +84,7 @@ def cross_fitted(
         left_out = rows.take(observations.row[held_out[k]])
         one = machine.for_part(cv=_cv_of_part(machine.cv, part), **options)
         with quiet():
-            beside = {} if part.groups is None else {"groups": part.groups}
-            one.fit(part.X, part.y, part.weight, **beside)
+            one.fit(part.X, part.y, part.weight, part.groups)
             return source.targets(np.asarray(one.predict(left_out.X), np.float64))
 
     predicted = np.full(observations.targets.shape, np.nan)
