@@ -494,7 +494,7 @@ class Planner:
     def refuse(self, room: int) -> NoReturn:
         """Raise MemoryError, which says what would fit."""
         need = self.base + min(way.n_bytes for way in self._solver_plans(self.features))
-        cures = []
+        cures = list[str]()
         smaller = self.features
         while smaller.size >= 2 * LEAST_SIZE and not cures:
             smaller = smaller._replace(size=smaller.size // 2)
