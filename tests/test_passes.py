@@ -30,7 +30,8 @@ from bochner.design.passes import Groups
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.engines.sums import RangeSum, reduce, whole, with_sum
-from bochner.estimators.ridge import RidgeProblem, solve_from_sample
+from bochner.estimators.ridge.conjugate_gradients import solve_from_sample
+from bochner.estimators.ridge.ridge_problem import RidgeProblem
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian
 from bochner.sources.base import SourceError

@@ -6,8 +6,8 @@ import pytest
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import draw_rows, unit_weights
 from bochner.design.design import Design
-from bochner.estimators.ridge import RidgeProblem
 from bochner.estimators.ridge.direct import scored_rows
+from bochner.estimators.ridge.ridge_problem import RidgeProblem
 from bochner.features import FourierFeatures
 from bochner.kernels import Gaussian
 from bochner.solvers.factors import PrimalLeaveOneOut, factorise

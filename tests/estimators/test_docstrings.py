@@ -17,8 +17,6 @@ OWN_MEANING = {
         "loss_",
         "n_steps_",
     },
-    "fit": {"y"},
-    "refit": {"y"},
     "predict": set(),
 }
 

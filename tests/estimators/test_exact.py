@@ -17,7 +17,8 @@ from bochner import (
 )
 from bochner.data.array_source import ArraySource, Block
 from bochner.design.design import Design
-from bochner.estimators.ridge import Needs, RidgeProblem, solve
+from bochner.estimators.ridge.ridge_problem import Needs, RidgeProblem
+from bochner.estimators.ridge.solve import solve
 from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.kernels import Gaussian, Laplacian, Linear, Matern, Periodic

@@ -15,7 +15,7 @@ def test_two_classes_by_one_score():
     opposite.
     """
     f = np.linspace(-1.5, 1.5, 7)[:, np.newaxis]
-    p = probabilities(per_class(f), link_of(None, 2))
+    p = probabilities(per_class(f), link_of(None, "squared"))
     np.testing.assert_allclose(p[:, 1:], expit(2 * f + f**3 / 6), rtol=1e-12)
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
 
@@ -23,6 +23,6 @@ def test_two_classes_by_one_score():
 def test_more_classes_by_their_scores():
     f = np.random.default_rng(0).uniform(-1, 1, (5, 3))
     np.testing.assert_allclose(
-        probabilities(per_class(f), link_of(None, 3)),
+        probabilities(per_class(f), link_of(None, "squared")),
         softmax(2 * f + 2 / 3 * f**3, axis=1),
     )

@@ -9,12 +9,13 @@ import pytest
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.estimators.parameters import (
+    KERNELS_WITH_BINS,
     PARAMETERS,
     Given,
     allowed_words,
     check_parameter,
     conflict,
-    kernels_with_bins,
+    named_kernels,
     read_parameter,
 )
 
@@ -95,8 +96,14 @@ def test_seeds(seed):
     check_parameter("random_state", seed)
 
 
-def test_kernels_with_bins():
-    assert kernels_with_bins() == ("laplacian", "hat", "smoothbins")
+@pytest.mark.parametrize("name", named_kernels())
+def test_kernels_with_bins(name):
+    kernel = named_kernels()[name]()
+    if name in KERNELS_WITH_BINS:
+        kernel.pitch_measure()
+    else:
+        with pytest.raises(ValueError):
+            kernel.pitch_measure()
 
 
 CONFLICTS = [

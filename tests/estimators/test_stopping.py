@@ -10,8 +10,8 @@ import pytest
 from bochner import BinningFeatures, FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
-from bochner.estimators.ridge import Iterations, Needs, RidgeProblem
 from bochner.estimators.ridge.conjugate_gradients import merged, stop_of
+from bochner.estimators.ridge.ridge_problem import Iterations, Needs, RidgeProblem
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.choose import ValidationOutcome
 from bochner.selection.policy import POLICY

@@ -17,7 +17,8 @@ from bochner.design.design import Design
 from bochner.estimators import interpretation, machine
 from bochner.estimators.interpretation import relevance_in_distance
 from bochner.estimators.measured_importance import importance_of_fit
-from bochner.estimators.ridge import Needs, RidgeProblem, solve
+from bochner.estimators.ridge.ridge_problem import Needs, RidgeProblem
+from bochner.estimators.ridge.solve import solve
 from bochner.features import FourierFeatures
 from bochner.kernels import Gaussian
 from bochner.selection.budget import Budget

@@ -20,8 +20,8 @@ from bochner.design.design import Design
 from bochner.estimators.class_probabilities import (
     LARGEST_SCORE,
     by_class,
+    fit_link,
     fit_temperature,
-    link_of,
     log_losses,
     probabilities,
 )
@@ -31,7 +31,6 @@ from bochner.estimators.loss_problem import (
     LossProblem,
     LossTrial,
 )
-from bochner.estimators.ridge import solve
 from bochner.estimators.ridge.out_of_sample import UnseenRows
 from bochner.estimators.ridge.ridge_problem import (
     Iterations,
@@ -40,6 +39,7 @@ from bochner.estimators.ridge.ridge_problem import (
     RidgeSolution,
     stored_problem,
 )
+from bochner.estimators.ridge.solve import solve
 from bochner.features import (
     BinningFeatures,
     Metric,
@@ -119,7 +119,6 @@ class ClassFit(NamedTuple):
     features : FeatureMap
     coef : array of shape (D, K)
     intercept : array of shape (K,)
-    link : array of shape (2,)
     alpha : float
     start : Start
     n_steps : int or None
@@ -134,7 +133,6 @@ class ClassFit(NamedTuple):
     features: FeatureMap
     coef: NDArray
     intercept: NDArray
-    link: NDArray
     alpha: float
     start: Start
     n_steps: int | None
@@ -232,7 +230,7 @@ def fit_classes(
         # than
         before = deciding.predictions_at(deciding.at_ridge(fitted, stored.without))
         before = before.distinct()
-        squared_losses = log_losses(before, link_of(before, max(K, 2)))
+        squared_losses = log_losses(before, fit_link(*by_class(before)))
         aim = AIM * average(squared_losses, before.weight)
     searched, trial = _searched(
         replace(deciding, budget=task.budget.first_of(2)),
@@ -482,26 +480,21 @@ def _solved_on_part(
         stopping=stopping,
         needs=Needs(True, evaluated=task.needs.evaluated),
     )
-    is_direct = fitted.n_iter is None and not fitted.is_stored_alone
-    solution = solve("direct" if is_direct else "cg", part, task)
+    solution = solve("direct" if fitted.n_iter is None else "cg", part, task)
     return PartSolution(part, solution, task, share)
 
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:
     """The ridge solution as a classifier."""
-    K = fitted.coef.shape[1]
-    seen = fitted.held_out_predictions
-    link = link_of(seen, max(K, 2))
-    solution = fitted.features, fitted.coef, fitted.intercept
-    start = Start(fitted.alpha)
     return ClassFit(
         "squared",
-        *solution,
-        link,
+        fitted.features,
+        fitted.coef,
+        fitted.intercept,
         fitted.alpha,
-        start,
+        Start(fitted.alpha),
         None,
-        seen,
+        fitted.held_out_predictions,
         unseen=fitted.unseen,
     )
 
@@ -513,9 +506,7 @@ def _as_fitted(
     start: Start,
     reason: str = "as given",
 ) -> ClassFit:
-    """The classifier of another loss, calibrated on the rows held out."""
-    seen = loss_fit.held_out_predictions
-    link = np.array([1.0, 0.0]) if seen is None else fit_temperature(*by_class(seen))
+    """The classifier of another loss."""
     if all(_separated(*pair) for pair in loss_fit.fitted):
         reason += f"; {SEPARATED}"
     return ClassFit(
@@ -523,11 +514,10 @@ def _as_fitted(
         problem.ridge.design.features,
         loss_fit.coef,
         loss_fit.intercept,
-        link,
         loss_fit.alpha,
         start,
         loss_fit.n_steps,
-        seen,
+        loss_fit.held_out_predictions,
         reason,
         loss_fit.unseen,
     )
@@ -558,8 +548,8 @@ def _penalty_unit(ridge: IterativeRidge, fitted: RidgeSolution, name: str) -> fl
     if name == "logistic":
         p = np.array([0.2])
         if seen is not None:
-            link = fit_temperature(*by_class(seen))
-            p = probabilities(by_class(seen).scores, link)
+            scores, *others = by_class(seen)
+            p = probabilities(scores, fit_temperature(scores, *others))
         curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
     least = POLICY.least_unit * min(float(ridge.design.source.weights.max()), 1.0)
     return max(2 * curvature * fitted.alpha, least)
@@ -591,15 +581,11 @@ def _beside_columns(
     part = additive_part(ridge.design, column_groups, seed)
     if part is None:
         return None
-    weight = POLICY.additive_weight * unit / _row_weight(ridge.design)
+    source = ridge.design.source
+    n_distinct = len(np.unique(ridge.design.row_hashes[np.flatnonzero(source.weights)]))
+    row_weight = source.total_weight / n_distinct
+    weight = POLICY.additive_weight * unit / row_weight
     return replace(problem, ridge=ridge.beside(part, weight))
-
-
-def _row_weight(design: Design) -> float:
-    """What a distinct row weighs."""
-    return design.source.total_weight / len(
-        np.unique(design.row_hashes[np.flatnonzero(design.source.weights)])
-    )
 
 
 def fit_classes_again(

@@ -10,8 +10,6 @@ and 1.27 %.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
@@ -139,9 +137,18 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
         a and b.
     """
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
-    return _most_likely(
-        np.stack([f, f**3]), targets, weight, [2.0, 2 / 3], [(1e-2, 50.0), (0.0, 50.0)]
-    )
+    powers = np.stack([f, f**3])
+    share = (weight / weight.sum())[:, np.newaxis]
+    target = _doubted(targets, weight)
+
+    def loss(factors: NDArray) -> tuple[float, NDArray]:
+        log_p = log_softmax(np.tensordot(factors, powers, 1), axis=1)
+        gradient = np.tensordot(powers, (np.exp(log_p) - target) * share, 2)
+        return float(-(target * log_p * share).sum()), gradient
+
+    bounds = [(1e-2, 50.0), (0.0, 50.0)]
+    start = [2.0, 2 / 3]
+    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
 def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
@@ -164,27 +171,6 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
         loss, bounds=LOG_SLOPES, method="bounded", options={"xatol": 1e-4}
     )
     return np.array([np.exp(minimum.x), 0.0])
-
-
-def _most_likely(
-    basis: NDArray,
-    targets: NDArray,
-    weight: NDArray,
-    start: list[float],
-    bounds: list[tuple[float, float]],
-) -> Floats:
-    """The combination of the scores of a basis, (B, n, K), of greatest likelihood: p
-    = softmax of it; shape (B,).
-    """
-    share = (weight / weight.sum())[:, np.newaxis]
-    target = _doubted(targets, weight)
-
-    def loss(factors: NDArray) -> tuple[float, NDArray]:
-        log_p = log_softmax(np.tensordot(factors, basis, 1), axis=1)
-        gradient = np.tensordot(basis, (np.exp(log_p) - target) * share, 2)
-        return float(-(target * log_p * share).sum()), gradient
-
-    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
 def _doubted(targets: NDArray, weight: NDArray) -> Floats:
@@ -220,13 +206,15 @@ def _logits(scores: NDArray, link: NDArray, largest: float) -> Floats:
     return link[0] * f + (link[1] * f**3 if link[1] else 0.0) + rest
 
 
-def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> Floats:
-    """The link of scores and probabilities that suits predictions for rows left out;
-    a common one without such.
+def link_of(predictions: HeldOutPredictions | None, loss: str) -> Floats:
+    """The link of scores and probabilities by a loss that suits predictions for rows
+    left out; a common one without such.
     """
-    if n_classes < 2 or predictions is None:
-        return np.array([2.0, 2 / 3])
-    return fit_link(*by_class(predictions))
+    is_squared = loss == "squared"
+    if predictions is None:
+        return np.array([2.0, 2 / 3] if is_squared else [1.0, 0.0])
+    fit = fit_link if is_squared else fit_temperature
+    return fit(*by_class(predictions))
 
 
 def curve_of(
@@ -281,17 +269,11 @@ def set_thresholds_of(
     )
 
 
-class ByClass(NamedTuple):
-    """Scores and targets with a column for each class, (n, K), and weights, (n,)."""
-
-    scores: NDArray
-    targets: NDArray
-    weight: NDArray
-
-
-def by_class(predictions: HeldOutPredictions) -> ByClass:
-    """Predictions with a column for each class, also of two."""
-    return ByClass(
+def by_class(predictions: HeldOutPredictions) -> tuple[NDArray, NDArray, NDArray]:
+    """Scores and targets with a column for each class, also of two, (n, K), and
+    weights, (n,).
+    """
+    return (
         per_class(predictions.predicted),
         both_classes(predictions.targets),
         predictions.weight,

@@ -30,14 +30,18 @@ from bochner.estimators.class_losses import (
 )
 from bochner.estimators.class_probabilities import (
     curve_of,
+    link_of,
     per_class,
     probabilities,
     set_thresholds_of,
 )
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.parameters import CLASS_LOSSES
-from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
-from bochner.estimators.ridge.ridge_problem import stored_problem
+from bochner.estimators.ridge.ridge_problem import (
+    RidgeProblem,
+    RidgeSolution,
+    stored_problem,
+)
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import caution_numbers, caution_unlabelled, checked_labels
@@ -295,8 +299,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     """
 
     # what goes with a call is no metadata of the rows
-    __metadata_request__fit: ClassVar = {"validation": UNUSED}
-    __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
@@ -345,91 +347,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.day_first = day_first
         self.cv = cv
         self.class_weight = class_weight
-
-    @any_arrays
-    @single_threaded_blas()
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        validation: Any = None,
-    ) -> KernelMachineClassifier:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a source
-            The rows of paths, folders and sources need not fit in memory; if there are
-            many, the model is selected on a sample. Arrays of any library work too;
-            Fourier features of PyTorch's tensors are computed on their device.
-        y : array of shape (n,) or str
-            Labels, numbers, strings or booleans, or the column of X that holds them.
-        sample_weight : array of shape (n,) or str, optional
-            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
-            is selected, only ratios of weights matter. What is learned on samples of
-            the rows may differ from that of equal rows within its noise.
-        groups : array of shape (n,) or str, optional
-            To which group each row belongs, such as a patient, shop or machine, or the
-            column of X that tells it, which is then no input. A row never validates a
-            fit to others of its group, so that what is chosen, calibrated and reported
-            holds for rows of new groups.
-        validation : tuple (X, y) or (X, y, sample_weight), optional
-            Rows in memory by which choices are made, in the place of rows held out of
-            X, and uncertainty is calibrated. The model is not fitted to them.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight, groups, validation)
-
-    @any_arrays
-    @single_threaded_blas()
-    def refit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
-    ) -> KernelMachineClassifier:
-        """Fit the same model on other rows, without a new selection; for example on all
-        rows, after scoring it.
-
-        The encoder, the kernel or learned metric, the draws of the map, the ridge
-        penalty, the calibration of the probabilities and, for bins, the number of
-        iterations are kept. Bins and coefficients are those of the new rows. If rows
-        are read in passes, bins keep their columns.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a source
-            Rows with the same columns as in the fit.
-        y : array of shape (n,)
-            Labels, among those of the fit.
-        sample_weight : array of shape (n,), optional
-        groups : array of shape (n,) or str, optional
-            As in `fit`; what is calibrated again goes by them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If columns differ from those of the fit, or there are new labels.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from bochner import KernelMachineClassifier
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
-        >>> score, alpha = model.score(X[400:], y[400:]), model.alpha_
-        >>> bool(model.refit(X, y).alpha_ == alpha)
-        True
-        """
-        return self._refit(X, y, sample_weight, groups)
 
     @any_arrays
     def prepare(
@@ -601,7 +518,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.class_count_[np.searchsorted(self.classes_, labels)] = weights
         return self._known_targets()
 
-    def _count_targets(self, target: Target, remaining_share: float = 1.0) -> None:
+    def _count_targets(self, target: Target, remaining_share: float) -> None:
         numbers = np.searchsorted(self.classes_, target.y)
         counts = np.bincount(numbers, target.weight, len(self.classes_))
         self.class_count_ = remaining_share * self.class_count_ + counts
@@ -642,25 +559,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         passes: Design | None,
     ) -> ClassFit:
         loss = self._loss_to_fit(design, solution, problem)
-        alphas = given_alphas(self.alpha)
+        alphas = self._request.alphas
         groups = self.encoder_.column_groups()
         problem = replace(problem, budget=problem.budget.stage("loss"))
-        if passes is None:
+        if passes is None or loss == "squared":
             return fit_classes(design, solution, problem, loss, alphas, groups)
-        if loss == "squared":
-            return as_squared(solution)
         return fit_classes_in_passes(
             passes, design, solution, problem, loss, alphas, groups
         )
-
-    def _draw_and_plan(
-        self, rows: Prepared, choice: Choice | None
-    ) -> tuple[Design, RidgeProblem]:
-        design, problem = super()._draw_and_plan(rows, choice)
-        if rows.way != "whole" or design.features.learns_weights:
-            return design, problem
-        is_certain = self.loss not in ("auto", "squared")
-        return design, replace(problem, stores_alone=is_certain)
 
     def _loss_to_fit(
         self, design: Design, solution: RidgeSolution, problem: RidgeProblem
@@ -670,7 +576,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return self.loss
         in_time = POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
         # A given alpha has another meaning by each loss
-        is_open = given_alphas(self.alpha) is None and self.solver_ != "exact"
+        is_open = self._request.alphas is None and self.solver_ != "exact"
         few = design.source.n_counted < POLICY.simple_rows
         compares = is_open and (solution.is_linear or not few)
         return "auto" if compares and in_time else "squared"
@@ -690,8 +596,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             )
         self.loss_ = loss_fit.loss
         self.loss_reason_ = loss_fit.reason
-        self.link_ = loss_fit.link
         seen = loss_fit.held_out_predictions
+        self.link_ = link_of(seen, loss_fit.loss)
         largest = largest_score(loss_fit.loss)
         seconds = self._request.budget().seconds
         self.curve_ = curve_of(seen, self.link_, len(self.classes_), largest, seconds)
@@ -708,16 +614,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.feature_weights_ = loss_fit.coef
 
     def _solve_other_rows(self, rows: TrainingRows) -> None:
-        self.class_count_ = np.zeros(len(self.classes_))
-        self._count_targets(rows.target)
+        self._count_targets(rows.target, 0.0)
         source = self._other_rows(rows, self._known_targets())
         seed = self._seed()
         features = self.features_
         start = self._start
         inner = features.but_last() if start.has_single_columns else features
-        design, problem, solution = self._solve_again(
-            source, seed, inner, start.alpha, stores_alone=self.loss_ != "squared"
-        )
+        design, problem, solution = self._solve_again(source, seed, inner, start.alpha)
         coef, intercept = solution.coef, solution.intercept
         if self.loss_ != "squared":
             ridge = stored_problem(design, solution, problem).ridge
@@ -738,7 +641,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return
         alpha = self.alpha_
         most = POLICY.most_iterations
-        if given_alphas(self.alpha) is None:
+        if self._request.alphas is None:
             alpha = self._start.penalty_in_passes(alpha, self.features_)
             most = 2 * POLICY.most_passes
         self.feature_weights_, self.intercept_ = go_on_in_passes(
@@ -909,8 +812,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if thresholds is None:
             raise ValueError(
                 "This model has no validation rows to calibrate sets of classes: fit "
-                "it again, on more distinct rows "
-                "unless an earlier version saved it."
+                "it again, on more distinct rows unless an earlier version saved it."
             )
         return mass_before(probability) <= threshold(thresholds, coverage)
 

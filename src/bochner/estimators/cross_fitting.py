@@ -14,10 +14,8 @@ from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
 from bochner.estimators.machine import KernelMachine
-from bochner.estimators.ridge import given_alphas
 from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.inputs.training import TrainingRows
-from bochner.kernels import Kernel
 from bochner.notices import quiet
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
@@ -94,8 +92,7 @@ def cross_fitted(
         left_out = rows.take(observations.row[held_out[k]])
         one = machine.for_part(cv=_cv_of_part(machine.cv, part), **options)
         with quiet():
-            beside = {} if part.groups is None else {"groups": part.groups}
-            one.fit(part.X, part.y, part.weight, **beside)
+            one.fit(part.X, part.y, part.weight, part.groups)
             return source.targets(np.asarray(one.predict(left_out.X), np.float64))
 
     predicted = np.full(observations.targets.shape, np.nan)
@@ -161,6 +158,6 @@ def _chooses(machine: KernelMachine) -> bool:
     """Whether anything is chosen by the rows, or the solver has no exact
     leave-one-out errors.
     """
-    alphas = given_alphas(machine.alpha)
-    named = isinstance(machine.features, str) and not isinstance(machine.kernel, Kernel)
-    return named or alphas is None or len(alphas) > 1 or machine.solver_ == "cg"
+    request = machine._request
+    is_open = request.is_named or request.alphas is None or len(request.alphas) > 1
+    return is_open or machine.solver_ == "cg"

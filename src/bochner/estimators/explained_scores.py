@@ -248,10 +248,9 @@ def _background(model: Any, background: Any, n_background: int | None) -> NDArra
         rows = getattr(model, "background_", None)
         if rows is None:
             raise ValueError(
-                "The model has no background rows, as its file was saved without "
-                "them, by an earlier version, or for "
-                "very many columns: give some training rows, as explain(X, "
-                "background=X_train)."
+                "The model has no background rows, as its file was saved without them, "
+                "by an earlier version, or for very many columns: give some training "
+                "rows, as explain(X, background=X_train)."
             )
         rows = rows.astype(model.feature_weights_.dtype)
     else:
@@ -264,8 +263,6 @@ def _given_background(model: Any, background: Any) -> NDArray:
     """Encoded background rows that are given; ValueError, which says that it is of
     these, where they are none.
     """
-    if not getattr(background, "shape", (1,))[0]:
-        raise ValueError("background has no rows: give some, such as training rows.")
     try:
         rows = model._rows(background, reset=False)
     except ValueError as error:

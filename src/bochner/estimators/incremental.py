@@ -25,12 +25,8 @@ from bochner.data.weights import NEGLIGIBLE, are_one, checked_weight, group_sums
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
-from bochner.estimators.ridge import (
-    Needs,
-    RidgeProblem,
-    RidgeSolution,
-    solve_directly,
-)
+from bochner.estimators.ridge.direct import solve_directly
+from bochner.estimators.ridge.ridge_problem import Needs, RidgeProblem, RidgeSolution
 from bochner.features.base import FeatureMap
 from bochner.inputs.stacked import stacked
 from bochner.notices import listed, warn
@@ -207,9 +203,8 @@ class FixedByFirstRows:
             return state | {"_first": tuple(rows._replace(y=np.asarray(rows.y)))}
         warn(
             f"The first {rows.n_fixed} rows fix the scales and the kernel of the "
-            "loaded model for good, for the file "
-            "holds no rows of frames and sparse matrices: save it after "
-            f"{FIRST_ROWS} rows, or prepare it."
+            "loaded model for good, for the file holds no rows of frames and sparse "
+            f"matrices: save it after {FIRST_ROWS} rows, or prepare it."
         )
         return state | {"_first": None}
 
@@ -242,35 +237,23 @@ def _ignored_but_varying(
     high = before.summary.high
     is_single = is_constant(low, high) & encoder.with_std
     is_empty = before.missing == before.rows
-    parts = _parts(before)
-    ignored = [
-        j
-        for j, part in enumerate(parts)
-        if is_empty[j] or (part.stop > part.start and is_single[part].all())
-    ]
-    if not ignored:
-        return []
+    rows = nw.from_native(X, eager_only=True) if is_frame(X) else X
     kinds = before.expected()
-    if is_frame(X):
-        columns = nw.from_native(X, eager_only=True)[:, ignored].to_native()
-    else:
-        columns = X[:, ignored]
-    now = TableStatistic.of(columns, weight, kinds=[kinds[j] for j in ignored])
     names = []
-    for i, (j, new) in enumerate(zip(ignored, _parts(now), strict=True)):
-        varies = now.missing[i] < now.rows
+    for j, ends in enumerate(pairwise(part_offsets(before.kinds).tolist())):
+        part = slice(*ends)
+        if not (is_empty[j] or (ends[0] < ends[1] and is_single[part].all())):
+            continue
+        column = nw.to_native(rows[:, [j]], pass_through=True)
+        now = TableStatistic.of(column, weight, kinds=[kinds[j]])
+        varies = now.missing[0] < now.rows
         if not is_empty[j]:
-            least = np.minimum(low[parts[j]], now.summary.low[new])
-            greatest = np.maximum(high[parts[j]], now.summary.high[new])
+            least = np.minimum(low[part], now.summary.low)
+            greatest = np.maximum(high[part], now.summary.high)
             varies = not is_constant(least, greatest).all()
         if varies:
-            names.append(f"x{j}" if before.names is None else before.names[j])
+            names.append(before.name(j))
     return names
-
-
-def _parts(statistic: TableStatistic) -> list[slice]:
-    """Where the numbers of each column of a table are."""
-    return [slice(*ends) for ends in pairwise(part_offsets(statistic.kinds).tolist())]
 
 
 @dataclass
@@ -437,9 +420,8 @@ class PartialFitState:
         if self.digest != other.digest:
             raise ValueError(
                 "The models cannot be merged: their encoders, maps, targets, ridge "
-                "penalties or seeds differ. Prepare "
-                "one model, and give each worker a copy, made with bochner.save and "
-                "bochner.load."
+                "penalties or seeds differ. Prepare one model, and give each worker a "
+                "copy, made with bochner.save and bochner.load."
             )
         validation = self.validation
         if self.n_rows and other.n_rows:

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
-import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
-from bochner.data.columns import column_names, column_number
-from bochner.data.table_input import is_frame
+from bochner.data.columns import column_number
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators import explained_scores
@@ -60,37 +59,16 @@ def relevance_in_distance(model: Any) -> Floats | None:
 
     It is of the metric, and not of the predictions, whose columns `Importance` ranks.
     """
-    shares = _relevance(model.features_)
-    if shares is None and model.metric_ is not None:
-        shares = model.metric_.relevance_
-    if shares is None:
+    if model.metric_ is None:
         return None
-    return np.bincount(
-        model.encoder_.sources(), shares, model.encoder_.n_features_in_
-    ).astype(np.float64)
+    encoder = model.encoder_
+    shares = model.metric_.relevance_
+    return np.bincount(encoder.sources(), shares, encoder.n_features_in_).astype(float)
 
 
-def _effects(model: Any, X: Any, columns: Any, asked: Asked) -> Effects:
-    """Effects of columns of checked rows on the predictions of a fitted model."""
-    given_names = getattr(model, "feature_names_in_", None)
-    if is_frame(X):
-        given_names = nw.from_native(X, eager_only=True).columns
-    names = column_names(given_names, X.shape[1])
-    if columns is None:
-        chosen = _most_important(model, len(names))
-    else:
-        if isinstance(columns, int | str | np.integer):
-            columns = [columns]
-        chosen = [column_number(column, names) for column in columns]
-    fitted = Fitted(model.encoder_, model.feature_weights_.dtype, *_answers(model))
-    with single_threaded_blas():
-        return measured_effects(X, chosen, names, fitted, asked)
-
-
-def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
-    """Predictions of encoded rows, variances of sums of them, names of the outputs,
-    and what these are.
-    """
+def _fitted(model: Any) -> Fitted:
+    """A fitted model as functions of encoded rows."""
+    of = partial(Fitted, model.encoder_, model.feature_weights_.dtype)
     if is_classifier(model):
         labels = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
         first = len(model.classes_) - len(labels)
@@ -98,7 +76,7 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
         def class_shares(Z: NDArray) -> Floats:
             return model._probabilities(scores_at(model, Z))[:, first:]
 
-        return class_shares, None, tuple(map(str, labels)), "probability"
+        return of(class_shares, None, tuple(map(str, labels)), "probability")
     posterior = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> Floats:
@@ -112,7 +90,7 @@ def _answers(model: Any) -> tuple[Any, Any, tuple[str, ...], str]:
         return sums * np.square(model.target_scale_)
 
     names = explained_scores.output_names(model)
-    return predict, posterior and variances, names, "prediction"
+    return of(predict, posterior and variances, names, "prediction")
 
 
 def _most_important(model: Any, n_columns: int) -> list[int]:
@@ -126,24 +104,9 @@ def _most_important(model: Any, n_columns: int) -> list[int]:
     return np.argsort(-values, kind="stable")[:MOST_EFFECTS].tolist()
 
 
-def _relevance(features: FeatureMap) -> NDArray | None:
-    """Relevance of the encoded columns, the mean of those of the maps by their
-    weights; None without metrics of a known relevance.
-    """
-    parts = [
-        (scale**2, part.metric.relevance_)
-        for part, scale in zip(features.parts, features.scales, strict=True)
-        if isinstance(part, MetricFeatures) and part.metric.relevance_.any()
-    ]
-    if not parts:
-        return None
-    total = sum(weight for weight, _ in parts)
-    return sum(weight * relevance for weight, relevance in parts) / total
-
-
 def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
-    """The learned metric of a map, of its last part where it has several; or that of a
-    kernel with lengthscales.
+    """The learned metric of a map, of its last part where it has several, if possible
+    one of a known relevance; or that of a kernel with lengthscales.
 
     Parameters
     ----------
@@ -156,7 +119,8 @@ def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
         part.metric for part in features.parts if isinstance(part, MetricFeatures)
     ]
     if learned:
-        return learned[-1]
+        of_known_relevance = [one for one in learned if one.relevance_.any()]
+        return (of_known_relevance or learned)[-1]
     kernel = getattr(features, "kernel", None)
     lengthscale = None
     if getattr(kernel, "has_metric", False):
@@ -532,8 +496,17 @@ class Interpretable(BaseKernelEstimator):
         [[1.0], [0.0]]
         """
         check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        names = input_names(self)
+        if isinstance(columns, int | str | np.integer):
+            columns = [columns]
+        if columns is None:
+            numbers = _most_important(self, len(names))
+        else:
+            numbers = [column_number(column, names) for column in columns]
         asked = Asked(kind, n_points, n_curves, n_rows, coverage)
-        return _effects(self, self._rows(X, reset=False), columns, asked)
+        with single_threaded_blas():
+            return measured_effects(rows, numbers, names, _fitted(self), asked)
 
     @any_arrays
     def report_html(

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -121,6 +120,11 @@ class LossProblem:
     by_newton: bool = False
 
     @property
+    def targets(self) -> NDArray:
+        """Targets of the loss, shape (n, K)."""
+        return np.concatenate([block.y for block in self.ridge.blocks])
+
+    @property
     def sweeps(self) -> bool:
         """Whether sweeps over grids minimise the loss, not Newton's method."""
         swept = not self.tol and not self.by_newton
@@ -138,16 +142,10 @@ class LossProblem:
         """Sweeps, or steps of Newton's method."""
         return POLICY.most_sweeps if self.sweeps else POLICY.newton_steps
 
-    @property
-    def n_entries(self) -> int:
-        """Entries of the features, for all outputs."""
-        rows = sum(len(block.y) * block.features.width for block in self.ridge.blocks)
-        return rows * self.ridge.design.source.n_outputs
-
     def at_ridge(
         self,
         fitted: RidgeSolution,
-        without: Sequence[NDArray] | None,
+        without: Sequence[NDArray],
         slope: NDArray | float = 1.0,
         origin: NDArray | float = 0.0,
     ) -> WarmStart:
@@ -159,7 +157,7 @@ class LossProblem:
 
         Parameters
         ----------
-        without : list of arrays of shape (K, D) or None
+        without : list of arrays of shape (K, D)
             Coefficients without each set.
         slope : float or array of shape (K, 1)
         origin : float or array of shape (K,)
@@ -177,7 +175,7 @@ class LossProblem:
             whole, np.ravel(slope) * fitted.intercept
         ) + np.broadcast_to(origin, K)
         return WarmStart(
-            [(whole, offset), *((widened(coef), offset) for coef in without or [])]
+            [(whole, offset), *((widened(coef), offset) for coef in without)]
         )
 
     def at_prior(self) -> WarmStart:
@@ -185,10 +183,7 @@ class LossProblem:
         classes.
         """
         ridge = self.ridge
-        y = np.concatenate([block.y for block in ridge.blocks])
-        mean = np.average(
-            y, axis=0, weights=np.concatenate([block.weight for block in ridge.blocks])
-        )
+        mean = np.average(self.targets, axis=0, weights=ridge.design.source.weights)
         point = np.zeros((len(mean), int(ridge.edges[-1]))), self.loss.scores_of(mean)
         return WarmStart([point] * (1 + len(self.folds)))
 
@@ -268,7 +263,7 @@ class LossProblem:
             unseen=self.unseen(trial.end),
         )
 
-    def first_trial(self, unit: float, aim: float = np.inf) -> LossTrial:
+    def first_trial(self, unit: float, aim: float) -> LossTrial:
         """The trial from the prior with the ridge penalty that a search begins with."""
         alpha = unit * POLICY.penalty_step**self.first_power
         return self.trial(self.at_prior(), alpha, aim)
@@ -294,7 +289,9 @@ class LossProblem:
             Steps from the unit of penalties to that of the first trial: the search ends
             as far from the unit on both sides.
         """
-        if self.sweeps and self.n_entries > POLICY.most_searched:
+        blocks = self.ridge.blocks
+        n_entries = sum(block.y.size * block.features.width for block in blocks)
+        if self.sweeps and n_entries > POLICY.most_searched:
             return first_trial
 
         def tried(trial: LossTrial, factor: float) -> LossTrial:
@@ -349,16 +346,14 @@ class LossProblem:
         """Fitted values of all rows held out, (K, m) for each set, with their
         targets and weights.
         """
-        y = np.concatenate([block.y for block in self.ridge.blocks])
-        weight = np.concatenate([block.weight for block in self.ridge.blocks])
-        predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
         rows = np.concatenate([np.flatnonzero(fold.held_out) for fold in self.folds])
         source = self.ridge.design.source.take(rows)
-        validating = (
-            weight[rows] if source.splits is None else source.validation_weights
-        )
         return HeldOutPredictions(
-            predicted, y[rows], validating, source.whole().X, source.group
+            np.concatenate(fitted, axis=1).T.astype(np.float64),
+            self.targets[rows],
+            source.validation_weights,
+            source.whole().X,
+            source.group,
         )
 
     def unseen(self, end: WarmStart) -> UnseenRows | None:
@@ -371,8 +366,7 @@ class LossProblem:
             )
             for coef, offset in end.points[1:]
         ]
-        y = np.concatenate([block.y for block in ridge.blocks])
-        return UnseenRows.of_sets(ridge.design, self.folds, functions, y)
+        return UnseenRows.of_sets(ridge.design, self.folds, functions, self.targets)
 
     def trial(
         self,
@@ -433,18 +427,17 @@ class LossProblem:
         `trace` may stop the steps.
         """
         inverse = partial(precondition, self.ridge)
+        look = trace or (lambda problem, n_steps: False)
 
         def is_late() -> bool:
             return self.budget.is_over
 
         if self.sweeps:
-            visit = trace or (lambda problem, n_steps: False)
             grids = Grids(self.ridge.blocks)
             return minimise_by_sweeps(
-                problem, grids, n_steps, self.ridge.seed, visit, is_late
+                problem, grids, n_steps, self.ridge.seed, look, is_late
             )
         if not self.tol:
-            look = trace or (lambda problem, n_steps: False)
             return minimise(
                 problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, is_late
             )
@@ -477,8 +470,7 @@ class _Trace:
         aim: float = np.inf,
     ) -> None:
         self.aim = aim
-        edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
-        self.masks = [fold.held_out[a:b] for a, b in pairwise(edges)]
+        self.held_out = fold.held_out
         self.weight = of.ridge.design.source.validation_weights[fold.held_out]
         self.losses = list[float]()
         self.fitted = list[NDArray]()
@@ -487,16 +479,10 @@ class _Trace:
 
     def __call__(self, problem: Reweighted, n_steps: int) -> bool:
         """Note the losses; whether the last step brought nothing worthwhile."""
-        Y, F = (
-            np.concatenate(
-                [part[:, mask] for part, mask in zip(parts, self.masks, strict=True)],
-                axis=1,
-            )
-            for parts in (
-                [rows.Y for rows in problem.rows],
-                [rows.F for rows in problem.rows],
-            )
-        )
+        Y = np.concatenate([rows.Y for rows in problem.rows], axis=1)
+        F = np.concatenate([rows.F for rows in problem.rows], axis=1)
+        Y = np.compress(self.held_out, Y, axis=1)
+        F = np.compress(self.held_out, F, axis=1)
         self.fitted.append(F)
         self.losses.append(average(problem.loss.value(Y, F), self.weight))
         if n_steps > 1:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
@@ -48,16 +48,15 @@ from bochner.estimators.incremental import (
 )
 from bochner.estimators.measured_importance import n_evaluated
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
-from bochner.estimators.ridge import (
+from bochner.estimators.ridge.conjugate_gradients import go_on, solve_from_sample
+from bochner.estimators.ridge.direct import solve_directly
+from bochner.estimators.ridge.ridge_problem import (
     Iterations,
     Needs,
     RidgeProblem,
     RidgeSolution,
-    given_alphas,
-    solve,
-    solve_from_sample,
-    solve_others_in_passes,
 )
+from bochner.estimators.ridge.solve import solve
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
@@ -72,7 +71,7 @@ from bochner.features.leaves import (
     seeded,
 )
 from bochner.features.nystroem import KernelRows
-from bochner.inputs.checks import threads_of
+from bochner.inputs.checks import require_one_of, require_target, threads_of
 from bochner.inputs.opened import exceeds_limit, given_batch, open_data
 from bochner.inputs.splits import row_splits, with_validation
 from bochner.inputs.targets import Signs
@@ -88,8 +87,9 @@ from bochner.inputs.training import (
 from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
-from bochner.planning.request import BY_SPLITS, FitRequest
+from bochner.planning.request import BY_SPLITS, FitRequest, given_alphas
 from bochner.planning.solver_choice import (
+    NAMES,
     ProblemSize,
     choose_solver,
     choose_streamed_solver,
@@ -106,11 +106,6 @@ from bochner.settings import current
 from bochner.sources.rowwise import require_fitted
 
 Targets = Callable[[NDArray], NDArray]
-NAMES = {
-    "direct": "the Gram matrix",
-    "cg": "conjugate gradients",
-    "exact": "the kernel matrix of all rows",
-}
 # Of the rows, that must differ, lest equal ones be levels that come again
 COPIED_SHARE = 0.1
 # Of bins that are not given, whose Gram matrix is factorised in seconds
@@ -157,6 +152,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     Subclasses say what targets are and which losses there are, by the methods that are
     abstract here.
     """
+
+    # what goes with a call is no metadata of the rows
+    __metadata_request__fit: ClassVar = {"validation": UNUSED}
+    __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
 
     losses: ClassVar[tuple[str, ...]]
     features: FeatureMap | str
@@ -277,10 +276,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         check = partial(self._checked, is_new=is_new)
         options |= {"seed": self._seed(), "is_new": is_new, "groups": groups}
         rows = open_training(self, X, y, sample_weight, check, **options)
+        if rows.y is None:
+            require_target(self, None)
         if self.cv is None and rows.groups is None:
             return rows
-        assert rows.y is not None
-        splits = row_splits(self.cv, rows.y, rows.groups, is_classifier(self))
+        splits = row_splits(self.cv, rows.target.y, rows.groups, is_classifier(self))
         return replace(rows, splits=splits)
 
     def _checked(
@@ -319,10 +319,45 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._refuse_unlike(rows.target, others.target)
         return with_validation(rows, others)
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: Any
+    @any_arrays
+    @single_threaded_blas()
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        validation: Any = None,
     ) -> Self:
-        """Fit rows of any kind: in memory where they fit, else in passes."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or a source
+            The rows of paths, folders and sources need not fit in memory; if there are
+            many, the model is selected on a sample. Arrays of any library work too;
+            Fourier features of PyTorch's tensors are computed on their device.
+        y : array of shape (n,) or (n, K), or str or list of str
+            Numbers for regression; several targets are each scaled to unit variance for
+            the selection of alpha and kernel. Labels of shape (n,) for classification:
+            numbers, strings or booleans. Or the columns of X that hold them.
+        sample_weight : array of shape (n,) or str, optional
+            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
+            is selected, only ratios of weights matter. What is learned on samples of
+            the rows may differ from that of equal rows within its noise.
+        groups : array of shape (n,) or str, optional
+            To which group each row belongs, such as a patient, shop or machine, or the
+            column of X that tells it, which is then no input. A row never validates a
+            fit to others of its group, so that what is chosen, calibrated and reported
+            holds for rows of new groups.
+        validation : tuple (X, y) or (X, y, sample_weight), optional
+            Rows in memory by which choices are made, in the place of rows held out of
+            X, and uncertainty is calibrated. The model is not fitted to them.
+
+        Returns
+        -------
+        self
+        """
         self._begin()
         request = self._request
         budget = request.budget()
@@ -391,7 +426,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         is_validated = self._request.learnable() or self._request.needs_unseen
         is_hasty = budget.seconds_left < NOTED_SECONDS
-        if rows.splits is not None or rows.y is None or is_hasty or not is_validated:
+        if rows.splits is not None or is_hasty or not is_validated:
             return
         if name := column_of_groups(self.encoder_, rows.X, self._seed()):
             warn(
@@ -400,13 +435,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 f"groups= (--group {name!r} in the command): else rows are validated "
                 "on others like them, and scores and intervals promise too much."
             )
-        if name := column_of_time(self.encoder_, rows.X, targets(rows.y)):
+        if name := column_of_time(self.encoder_, rows.X, targets(rows.target.y)):
             warn(
                 f"Targets of neighbours in {name!r} are much alike. If new rows are "
-                f"later ones, sort the rows by {name!r} and pass "
-                f"cv=TimeSeriesSplit() (--time {name!r} in the command): else rows "
-                "are validated on their neighbours on both sides, and scores and "
-                "intervals promise too much."
+                f"later ones, sort the rows by {name!r} and pass cv=TimeSeriesSplit() "
+                f"(--time {name!r} in the command): else rows are validated on their "
+                "neighbours on both sides, and scores and intervals promise too much."
             )
 
     def _timely(
@@ -433,9 +467,49 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         rng = np.random.default_rng(self._seed())
         return rows.take(np.sort(rng.choice(n_rows, int(most), replace=False)))
 
-    def _refit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        """Solve for other rows of any kind, with all that was chosen; the importance
-        stays that of the fit.
+    @any_arrays
+    @single_threaded_blas()
+    def refit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Self:
+        """Fit the same model on other rows, without a new selection; for example on all
+        rows, after scoring it.
+
+        The encoder, the kernel or learned metric, the draws of the map, the ridge
+        penalty, the calibration of probabilities and, for bins, the number of
+        iterations are kept. Bins and coefficients are those of the new rows. If rows
+        are read in passes, bins keep their columns, and intervals their scores.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or a source
+            Rows with the same columns as in the fit.
+        y : array of shape (n,) or (n, K)
+            As many targets as in the fit, or labels among those of the fit.
+        sample_weight : array of shape (n,), optional
+        groups : array of shape (n,) or str, optional
+            As in `fit`; what is calibrated again goes by them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If columns or targets differ from those of the fit, or there are new labels.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
+        >>> score, alpha = model.score(X[350:], y[350:]), model.alpha_
+        >>> bool(model.refit(X, y).alpha_ == alpha)
+        True
         """
         check_is_fitted(self)
         groups = self._column_of_groups(X) if groups is None else groups
@@ -508,9 +582,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Solve for the rows of a stream with the map and the penalty of the fit,
         from its coefficients on.
         """
-        solution = solve_others_in_passes(
-            self.solver_, design, problem, self.feature_weights_
-        )
+        if self.solver_ == "direct":
+            solution = solve_directly(design, problem, design.moments())
+        else:
+            solution = go_on(design, problem, self.feature_weights_)
         self._store_solution(solution)
         self.feature_weights_ = solution.coef
 
@@ -621,9 +696,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if self._sums is None and "feature_weights_" in vars(self):
             raise ValueError(
                 f"This {type(self).__name__} is fitted, and fit, refit and finalize "
-                "keep no sums to add rows to. To fit in "
-                "parts, call prepare with a sample of the rows and then partial_fit "
-                "with all of them; to fit this "
+                "keep no sums to add rows to. To fit in parts, call prepare with a "
+                "sample of the rows and then partial_fit with all of them; to fit this "
                 "model on other rows, call refit with all rows."
             )
         return given_batch(X, y, sample_weight, self._column_of_groups(X))
@@ -658,7 +732,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self.alpha_ = solution.alpha
         self.alphas_ = solution.alphas
         self.alpha_scores_ = solution.scores
-        alphas = given_alphas(self.alpha)
+        alphas = self._request.alphas
         if choice is not None and alphas is not None:
             self.alphas_ = alphas
 
@@ -692,8 +766,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         encoder.require_columns(self.numeric_features)
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
-        if rows.y is not None and self._request.learnable():
-            y = targets(rows.y)
+        y = targets(rows.target.y)
+        if self._request.learnable():
             if rows.X.shape[0] > POLICY.few_rows:
                 self.encoder_ = encoder = encoder.without_noise(
                     rows.X, y, rows.weight, seed, rows.fold
@@ -702,17 +776,17 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 self.encoder_ = encoder = encoder.with_codes(
                     rows.X, y, rows.weight, seed, self.numeric_features
                 )
-        if rows.y is not None and way != "summed":
+        if way != "summed":
             statistic = None if rows.summary is None else rows.summary.table
             self.encoder_ = encoder = encoder.with_seen_levels(
-                rows.X, targets(rows.y), rows.weight, statistic
+                rows.X, y, rows.weight, statistic
             )
             if self._request.learnable() and enough and way == "whole":
                 self.encoder_, encoder = encoder.with_level_means(
-                    rows.X, targets(rows.y), rows.weight, seed, rows.fold
+                    rows.X, y, rows.weight, seed, rows.fold
                 )
-        if rows.y is not None and self.uncertainty:
-            self._measure_levels(rows.X, targets(rows.y), rows.weight)
+        if self.uncertainty:
+            self._measure_levels(rows.X, y, rows.weight)
         many = POLICY.gathered_rows  # if nobody knows
         dtype = self._request.dtype(
             rows.n_rows or many, rows.weight if rows.stream is None else None
@@ -810,7 +884,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             rows.source,
             self.kernel,
             column_units(self.encoder_),
-            given_alphas(self.alpha),
+            self._request.alphas,
             is_classifier(self),
             most_rows,
             rows.seed,
@@ -832,7 +906,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         from.
         """
         K = rows.source.n_outputs
-        alphas = given_alphas(self.alpha)
+        alphas = self._request.alphas
         labels = is_classifier(self)
         # Sums are of one map of hashed bins, and a linear map would be beside another
         is_single = rows.way == "summed" and self.metric == "auto"
@@ -888,7 +962,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                     rows.source,
                     self.kernel,
                     column_units(self.encoder_),
-                    given_alphas(self.alpha),
+                    self._request.alphas,
                     rows.seed,
                     self.features == "binning",
                     quick,
@@ -954,7 +1028,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 chosen = True
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         ratio = penalty_ratio(given_alphas(alpha), rows.weight)
-        size = ProblemSize(rows.n_rows, source.n_outputs, dtype.itemsize == 8, ratio)
+        size = ProblemSize(rows.n_rows, source.n_outputs, dtype, ratio)
         self.solver_, self.solver_reason_ = chooser(
             request.solver_for(features), features, size
         )
@@ -1007,12 +1081,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         features: FeatureMap,
         alpha: float,
         uncertain: bool = False,
-        stores_alone: bool = False,
     ) -> tuple[Design, RidgeProblem, RidgeSolution]:
         """Ridge regression on other rows with all that was chosen; the spread of the
         errors is found again too.
-
-        Bins are stored and not solved for where `stores_alone`.
         """
         features = fixed(features)
         is_default = self.solver_ == "exact" and self.solver == "auto"
@@ -1041,7 +1112,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             stopping=stopping,
             needs=Needs(uncertain, not is_classifier(self), uncertain),
             merges=self.loss_ not in NUMBER_LOSSES,
-            stores_alone=stores_alone,
         )
         dtype = self.feature_weights_.dtype
         place = device_for_fit(features, self.solver_, self.loss, dtype)
@@ -1091,10 +1161,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return ""
         what = what or "validation"
         return (
-            f"{what} needs all rows in memory, and these are {rows}: leave it "
-            "out, or use at most "
-            f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit "
-            "that holds them."
+            f"{what} needs all rows in memory, and these are {rows}: leave it out, or "
+            f"use at most {POLICY.gathered_rows:,} rows, without sample=, and a "
+            "memory_limit that holds them."
         )
 
     def _can_sum(self) -> bool:
@@ -1187,9 +1256,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """
         raise AttributeError(
             f"{type(self).__name__} has no coef_, because its coefficients belong to "
-            "random features and not to "
-            "columns: see feature_weights_ for these, and feature_importances_ for "
-            "the columns."
+            "random features and not to columns: see feature_weights_ for these, and "
+            "feature_importances_ for the columns."
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -1375,9 +1443,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         128
         """
         check_is_fitted(self)
-        is_number = isinstance(factor, Real) and not isinstance(factor, bool)
-        if not (is_number and 0 < factor < np.inf):
-            raise ValueError(f"factor must be a positive number, got {factor!r}.")
+        require_one_of("factor", factor, "a positive number")
         self._solve_if_needed()
         other = copy(self)
         other._sums = other._first = None

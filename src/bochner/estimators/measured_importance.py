@@ -85,9 +85,8 @@ class MeasuredAttribute(SolvedAttribute):
             return vars(model)[self.name]
         raise AttributeError(
             f"This {type(model).__name__} has no {self.name!r}: it is not fitted, or "
-            "the fit had too many columns, too "
-            "few rows or too little time to measure it. Call importance(X, y), with "
-            "rows that the model has not seen."
+            "the fit had too many columns, too few rows or too little time to measure "
+            "it. Call importance(X, y), with rows that the model has not seen."
         )
 
 

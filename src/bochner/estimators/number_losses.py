@@ -96,7 +96,7 @@ def fit_numbers_again(
     """The regressor for other rows, with all that was chosen."""
     stored = stored_problem(design, fitted, task)._replace(folds=[])
     problem, _ = _of_numbers(stored, loss, y)
-    begun = problem.at_ridge(fitted, None, *_transform(design, loss))
+    begun = problem.at_ridge(fitted, [], *_transform(design, loss))
     return problem.fit(begun, alpha, n_steps)
 
 
@@ -114,16 +114,8 @@ def _of_numbers(
     ]
     means = np.ones((ridge.design.source.n_outputs, 1))
     if isinstance(loss, Poisson):
-        targets, weight = (
-            np.concatenate(parts)
-            for parts in zip(
-                *((target_block.y, target_block.weight) for target_block in blocks),
-                strict=True,
-            )
-        )
-        means = np.average(targets, axis=0, weights=weight)[:, np.newaxis].astype(
-            np.float64
-        )
+        weights = ridge.design.source.weights
+        means = np.average(y, axis=0, weights=weights)[:, np.newaxis]
     return LossProblem(
         ridge.holding(blocks), stored.folds, loss, relative=means / means.mean()
     ), means.mean()
@@ -148,11 +140,9 @@ def number_loss(name: str, quantile: float, spread: NDArray[np.float64]) -> Loss
     """The loss of a name, in units of a spread of errors, (K, 1)."""
     if name == "poisson":
         return Poisson()
-    return (
-        Huber(EFFICIENT * spread)
-        if name == "huber"
-        else Quantile(quantile, ROUNDED * spread)
-    )
+    if name == "huber":
+        return Huber(EFFICIENT * spread)
+    return Quantile(quantile, ROUNDED * spread)
 
 
 def _transform(design: Design, loss: Loss) -> tuple[NDArray, NDArray | float]:

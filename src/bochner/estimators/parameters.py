@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 BINNED, LEARNED, CRITERIA = ("binning", "hybrid"), ("ard", "full"), ("gcv", "loo")
 CLASS_LOSSES, ROBUST_LOSSES = ("logistic", "squared_hinge"), ("huber", "quantile")
 NUMBER_LOSSES = (*ROBUST_LOSSES, "poisson")
+KERNELS_WITH_BINS = ("laplacian", "hat", "smoothbins")
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,6 @@ def conflict(given: Given) -> Conflict | None:
     """
 
     def written(part: re.Match[str]) -> str:
-        if part[1] == "kernels_with_bins":
-            *most, last = kernels_with_bins()
-            return f"auto, {', '.join(most)} or {last}"
         return given.write(part[1], part[2] or None)
 
     for parameter, message in _conflicts(given):
@@ -84,12 +82,15 @@ def _conflicts(given: Given) -> Iterator[tuple[str, str]]:
             "kernel",
             "features is a map with its own kernel: keep {kernel:auto}.",
         )
-    if own_map and given.solver != "exact" and _has_kernel_rows(features):
-        yield (
-            "features",
-            "KernelRows belong to solver='exact', which makes them of a kernel: use "
-            "solver='exact', or kernel=.",
-        )
+    if own_map and given.solver != "exact":
+        from bochner.features.nystroem import has_kernel_rows
+
+        if has_kernel_rows(features):
+            yield (
+                "features",
+                "KernelRows belong to solver='exact', which makes them of a kernel: "
+                "use solver='exact', or kernel=.",
+            )
     if is_learned and (own_kernel or own_map):
         yield (
             "metric",
@@ -131,11 +132,12 @@ def _conflicts(given: Given) -> Iterator[tuple[str, str]]:
         is_binned
         and not own_kernel
         and kernel != "auto"
-        and kernel not in kernels_with_bins()
+        and kernel not in KERNELS_WITH_BINS
     ):
         yield (
             "kernel",
-            "{kernel} has no bins: use {kernels_with_bins}, or {features:fourier}.",
+            "{kernel} has no bins: use auto, laplacian, hat or smoothbins, or "
+            "{features:fourier}.",
         )
     if is_binned and features == "hybrid" and given.metric == "isotropic":
         yield (
@@ -164,22 +166,6 @@ def named_kernels() -> dict[str, Any]:
     from bochner.kernels.catalogue import NAMED
 
     return NAMED
-
-
-def kernels_with_bins() -> tuple[str, ...]:
-    """Names of the kernels that have bins."""
-    names = []
-    for name, kernel in named_kernels().items():
-        with suppress(ValueError):
-            kernel().pitch_measure()
-            names.append(name)
-    return tuple(names)
-
-
-def _has_kernel_rows(features: Any) -> bool:
-    from bochner.features.nystroem import has_kernel_rows
-
-    return has_kernel_rows(features)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.engines.algebra import product
-from bochner.estimators.ridge import RidgeSolution
 from bochner.estimators.ridge.interval_calibration import (
     ErrorSize,
     ScaleMap,
     fit_error_size,
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
+from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import has_exact_kernel, leaves
 from bochner.features.nystroem import LandmarkFeatures, PriorFunctions
@@ -132,7 +132,8 @@ class Posterior:
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
             Z = basis.rows(rows)
             function[a : a + len(Z)] = parameters.function(self.forms(basis, rows, Z))
-            noise[a : a + len(Z)] = parameters.noise(self._log_sizes(rows))
+            sizes = np.ones((len(Z), K)) if self.size_ is None else self.size_(rows)
+            noise[a : a + len(Z)] = parameters.noise(np.log(sizes))
         return function, noise
 
     def covariances(self, features: FeatureMap, X: Rows) -> Floats:
@@ -147,18 +148,11 @@ class Posterior:
         # Over those of the noise: of the weights, and of what features do not reach
         ratios = self.linear.covariances(Z, len(self.level_))
         if isinstance(basis, LandmarkFeatures):
-            ratios += self._beyond(features, X, Z) / self.alpha_
+            ratios += _beyond(features, X, Z) / self.alpha_
         forms = self.forms(basis, X, Z)
         np.fill_diagonal(ratios, forms)
         scale = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
         return ratios[:, :, np.newaxis] * scale[:, np.newaxis] * scale
-
-    @staticmethod
-    def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> Floats:
-        """The kernel of n rows less what features of landmarks tell of it, (n, n)."""
-        rows = _wide(X)
-        kernel = LandmarkFeatures(features, rows, np.empty((0, 0)))
-        return kernel.values(rows) - product(Z, Z.T)
 
     def variances_of_sums(self, features: FeatureMap, X: Rows, A: NDArray) -> Floats:
         """Variances of the sums A f of the function's values f at encoded rows, shape
@@ -175,16 +169,10 @@ class Posterior:
         Z = basis.rows(X)
         forms = self.linear.forms(product(A, Z), A.sum(axis=1))
         if isinstance(basis, LandmarkFeatures):
-            beyond = self._beyond(features, X, Z)
+            beyond = _beyond(features, X, Z)
             missed_variances = np.einsum("gi,gi->g", product(A, beyond), A)
             forms += np.maximum(missed_variances, 0.0) / self.alpha_
         return self.noise.function(forms)
-
-    def _log_sizes(self, X: Rows) -> Floats:
-        """Logarithms of the sizes of errors at encoded rows, shape (n, K)."""
-        if self.size_ is None:
-            return np.zeros((X.shape[0], len(self.level_)))
-        return np.log(self.size_(X))
 
     def sample(
         self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator
@@ -254,6 +242,13 @@ def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> Floats | float:
     return np.maximum(basis.variance(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
 
+def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> Floats:
+    """The kernel of n rows less what features of landmarks tell of it, (n, n)."""
+    rows = _wide(X)
+    kernel = LandmarkFeatures(features, rows, np.empty((0, 0)))
+    return kernel.values(rows) - product(Z, Z.T)
+
+
 class Summed(NamedTuple):
     """Some rows with features of a basis, and what the moments of rows tell of the
     weights.
@@ -301,7 +296,7 @@ def fit_posterior(
     fitted: RidgeSolution,
     seed: int,
     scale: ScaleMap,
-    budget: Budget | None = None,
+    budget: Budget,
 ) -> Posterior:
     """The posterior of a model that was fitted to the rows of a design.
 
@@ -316,12 +311,12 @@ def fit_posterior(
         Of landmarks and samples of rows.
     scale : callable (rows whose targets are roots of errors) -> FeatureMap
         Chooses the map of the size of errors.
-    budget : Budget, optional
+    budget : Budget
         Where little of it is left there are fewer landmarks and rows.
     """
     features = fitted.features
     rng = np.random.default_rng(seed)
-    n_landmarks, n_rows, n_errors = (budget or Budget()).shrunk(
+    n_landmarks, n_rows, n_errors = budget.shrunk(
         (N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS), POLICY.posterior_seconds, 3
     )
     source, share = _observations(design.source, rng, n_rows)
@@ -390,7 +385,10 @@ def _sum(
     Z = basis.rows(X)
     whole = share == 1
     if whole or isinstance(basis, LandmarkFeatures):
-        moments = _moments(Z, y, weight)
+        moments = Moments(Z.shape[1], y.shape[1], np.float64, shared=True)
+        A = moments.workspace(len(Z))
+        A[:, : Z.shape[1]] = Z
+        moments.add_block(A, y, weight)
     else:
         moments = Design(design.source, features, np.float64).moments()
         weight = weight * share
@@ -436,16 +434,6 @@ def _basis(
     X, _, weight = source.distinct().whole()
     rows, _ = draw_rows(weight, n_landmarks, rng)
     return LandmarkFeatures(features, X[rows])
-
-
-def _moments(Z: NDArray, y: NDArray, weight: NDArray) -> Moments:
-    moments = Moments(Z.shape[1], y.shape[1], np.float64, shared=True)
-    for a in range(0, len(Z), BLOCK_ROWS):
-        part = slice(a, a + BLOCK_ROWS)
-        A = moments.workspace(len(Z[part]))
-        A[:, : Z.shape[1]] = Z[part]
-        moments.add_block(A, y[part], weight[part])
-    return moments
 
 
 def _leave_one_out(summed: Summed) -> Errors:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,7 +30,6 @@ from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.number_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
 from bochner.estimators.posterior import Posterior, fit_posterior, refit_posterior
-from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.interval_calibration import (
     ErrorScale,
     ScaleMap,
@@ -39,8 +37,9 @@ from bochner.estimators.ridge.interval_calibration import (
     scale_map,
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample
+from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution
 from bochner.features.base import FeatureMap
-from bochner.inputs.checks import checked_numbers, threads_of
+from bochner.inputs.checks import checked_numbers, require_one_of, threads_of
 from bochner.inputs.scoring import score_of_rows
 from bochner.inputs.targets import (
     Clipped,
@@ -315,8 +314,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     """
 
     # what goes with a call is no metadata of the rows
-    __metadata_request__fit: ClassVar = {"validation": UNUSED}
-    __metadata_request__partial_fit: ClassVar = {"half_life": UNUSED}
     __metadata_request__predict: ClassVar = {
         "return_std": UNUSED,
         "return_cov": UNUSED,
@@ -370,92 +367,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self.quantile = quantile
         self.uncertainty = uncertainty
         self.bounded = bounded
-
-    @any_arrays
-    @single_threaded_blas()
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        validation: Any = None,
-    ) -> KernelMachineRegressor:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a source
-            The rows of paths, folders and sources need not fit in memory; if there are
-            many, the model is selected on a sample. Arrays of any library work too;
-            Fourier features of PyTorch's tensors are computed on their device.
-        y : array of shape (n,) or (n, K), or str or list of str
-            Targets, or the columns of X that hold them. Several targets are each scaled
-            to unit variance for the selection of alpha and kernel.
-        sample_weight : array of shape (n,) or str, optional
-            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha
-            is selected, only ratios of weights matter. What is learned on samples of
-            the rows may differ from that of equal rows within its noise.
-        groups : array of shape (n,) or str, optional
-            To which group each row belongs, such as a patient, shop or machine, or the
-            column of X that tells it, which is then no input. A row never validates a
-            fit to others of its group, so that what is chosen, calibrated and reported
-            holds for rows of new groups.
-        validation : tuple (X, y) or (X, y, sample_weight), optional
-            Rows in memory by which choices are made, in the place of rows held out of
-            X, and uncertainty is calibrated. The model is not fitted to them.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight, groups, validation)
-
-    @any_arrays
-    @single_threaded_blas()
-    def refit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
-    ) -> KernelMachineRegressor:
-        """Fit the same model on other rows, without a new selection; for example on all
-        rows, after scoring it.
-
-        The encoder, the kernel or learned metric, the draws of the map, the ridge
-        penalty and, for bins, the number of iterations are kept. Bins and coefficients
-        are those of the new rows. If rows are read in passes, bins keep their columns,
-        and intervals their scores.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d), or a source
-            Rows with the same columns as in the fit.
-        y : array of shape (n,) or (n, K)
-            As many targets as in the fit.
-        sample_weight : array of shape (n,), optional
-        groups : array of shape (n,) or str, optional
-            As in `fit`; what is calibrated again goes by them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If columns or targets differ from those of the fit.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from bochner import KernelMachineRegressor
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
-        >>> score, alpha = model.score(X[350:], y[350:]), model.alpha_
-        >>> bool(model.refit(X, y).alpha_ == alpha)
-        True
-        """
-        return self._refit(X, y, sample_weight, groups)
 
     @any_arrays
     def prepare(
@@ -639,7 +550,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             self.loss_,
             self.quantile,
             self._aims(target),
-            given_alphas(self.alpha),
+            self._request.alphas,
         )
 
     def _aims(self, target: Target) -> NDArray:
@@ -920,7 +831,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         ------
         ValueError
             If the model was fitted without ``uncertainty=True`` or "std", or
-            `n_samples` is not positive.
+            `n_samples` is no positive integer.
 
         References
         ----------
@@ -947,10 +858,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         ((92, 3), True)
         """
         posterior = self._posterior()
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool):
-            raise TypeError(f"n_samples must be an integer, got {n_samples!r:.200}.")
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be positive, got {n_samples}.")
+        require_one_of("n_samples", n_samples, "a positive integer")
         seed = int(check_random_state(random_state).randint(2**31))
         with single_threaded_blas():
             mean = self._scores(X)

@@ -28,9 +28,10 @@ from bochner.inputs.opened import (
     sampled_rows,
 )
 from bochner.markup import table
-from bochner.planning.request import FitRequest, given_alphas
+from bochner.planning.request import FitRequest
 from bochner.planning.solver_choice import (
     FEW_ROWS,
+    NAMES,
     USUAL_ITERATIONS,
     ProblemSize,
     penalty_ratio,
@@ -46,11 +47,6 @@ from bochner.sources.opening import is_streamed, open_selected
 from bochner.sources.paths import arrow_file, files_of, kind_of
 from bochner.sources.schema import Selection, require
 
-NAMES = {
-    "direct": "direct: the Gram matrix",
-    "cg": "cg: conjugate gradients",
-    "exact": "exact: all kernel values",
-}
 HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
 OCCUPIED = 0.25  # bins of a grid for each row of the sample
 # Iterations to the usual tolerance, where the choice does not tell how many
@@ -193,7 +189,7 @@ class Plan:
             ("rows", rows),
             *([("workers", self.workers)] if self.workers else []),
             ("model", self.model),
-            ("solver", NAMES[self.solver]),
+            ("solver", f"{self.solver}: {NAMES[self.solver]}"),
             ("passes", f"{self.n_passes:,}; {again}"),
             *passes,
             ("blocks", f"{self.block_rows:,} rows"),
@@ -420,8 +416,8 @@ class Planner:
         K = table.n_outputs
         solver = request.asked_solver
         if self.gathered:
-            ratio = penalty_ratio(given_alphas(request.alpha), n)
-            size = ProblemSize(n, K, request.dtype(n) == np.float64, ratio)
+            ratio = penalty_ratio(request.alphas, n)
+            size = ProblemSize(n, K, request.dtype(n), ratio)
             solver, reason = solver_in_memory(solver, features.dense, D, size)
             if request.why_iterated:
                 solver, reason = "cg", request.why_iterated
@@ -498,13 +494,12 @@ class Planner:
     def refuse(self, room: int) -> NoReturn:
         """Raise MemoryError, which says what would fit."""
         need = self.base + min(way.n_bytes for way in self._solver_plans(self.features))
-        size = float(self.features.size)
-        cures = []
-        while (size := size / MORE) >= LEAST_SIZE:
-            smaller = self.features._replace(size=int(float(f"{size:.2g}")))
+        cures = list[str]()
+        smaller = self.features
+        while smaller.size >= 2 * LEAST_SIZE and not cures:
+            smaller = smaller._replace(size=smaller.size // 2)
             if self.within(room, smaller) is not None:
                 cures.append(f"n_components={smaller.size} fits")
-                break
         here = f"{as_size(room)} are free"
         if self.limit is not None:
             here = f"memory_limit allows {as_size(room)}"
@@ -590,9 +585,8 @@ def refuse_limit(request: FitRequest, table: TableShape) -> NoReturn:
     least = least_limit(request, table, int(rows_bytes) + POLICY.loaded_bytes)
     raise MemoryError(
         f"{table.n_rows:,} rows of {table.n_columns:,} columns need "
-        f"{as_size(rows_bytes)} of memory for a fit, and "
-        f"memory_limit allows {as_size(limit)}: memory_limit='{least}' is the least "
-        "that works."
+        f"{as_size(rows_bytes)} of memory for a fit, and memory_limit allows "
+        f"{as_size(limit)}: memory_limit='{least}' is the least that works."
     )
 
 

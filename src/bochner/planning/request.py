@@ -79,6 +79,11 @@ class FitRequest:
         )
 
     @property
+    def alphas(self) -> NDArray | None:
+        """Ridge penalties, ascending; None where they are to be chosen."""
+        return given_alphas(self.alpha)
+
+    @property
     def is_named(self) -> bool:
         """Whether neither a map nor a kernel is given."""
         return isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
@@ -243,7 +248,7 @@ class FitRequest:
         """Double precision where that costs a fraction of a second, or where single
         precision does not reach `tol`.
         """
-        alphas = given_alphas(self.alpha)
+        alphas = self.alphas
         double = self.solver == "exact" or self.tol < SINGLE_TOL
         named = isinstance(self.features, str)
         if alphas is not None and not double:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bochner.design.design import sums_at_once
 from bochner.design.reductions import factor_bytes
@@ -19,6 +19,11 @@ from bochner.features.nystroem import has_kernel_rows
 from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS
 
+NAMES = {
+    "direct": "the Gram matrix",
+    "cg": "conjugate gradients",
+    "exact": "the kernel matrix of all rows",
+}
 # Operations n D^2 of a Gram matrix, some seconds, from which iterations may be faster
 LARGE_GRAM = 1e12
 # Features for each output, from which they are: an iteration costs n D of all outputs
@@ -58,21 +63,16 @@ class ProblemSize:
     Attributes
     ----------
     n_rows, n_outputs : int
-    double : bool, default=False
-        Whether features are in double precision.
+    dtype : dtype, default=float32
+        Of the features.
     ratio : float, optional
         As of `penalty_ratio`.
     """
 
     n_rows: int
     n_outputs: int
-    double: bool = False
+    dtype: DTypeLike = np.float32
     ratio: float = USUAL_RATIO
-
-    @property
-    def dtype(self) -> type[np.floating]:
-        """Precision of the features."""
-        return np.float64 if self.double else np.float32
 
 
 def penalty_ratio(alphas: NDArray | None, weight: float) -> float:

@@ -79,17 +79,17 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     needs = problem.needs
     is_open = problem.is_open or features.learns_weights
     is_chosen = isinstance(problem.stopping, ValidationOutcome)
-    bins_alone = not any(part.is_dense for part in features.parts)
-    stores_alone = problem.stores_alone and bins_alone
-    searched = is_open and not (is_chosen or stores_alone)
+    searched = is_open and not is_chosen
+    # From the solution without the validation rows
+    goes_on = is_chosen or (
+        isinstance(problem.stopping, Iterations) and problem.stopping.then_half
+    )
     smaller = compared(design, problem.seed) if searched else None
     design, mask, number = merged(design, problem)
     ridge = IterativeRidge(design, problem.seed)
     held_out = None
-    if searched or needs.out_of_sample or _goes_on(problem):
+    if searched or needs.out_of_sample or goes_on:
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
-    if stores_alone and isinstance(ridge.blocks, list):
-        return _stored_alone(ridge, held_out, problem.alphas)
     compared_on = held_out
     if smaller is not None:
         compared_on = HeldOut(
@@ -140,30 +140,28 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
                 calibrated_by,
                 problem.ends,
             )
+    coefs = []
+    if run is not None:
+        coefs = [_of_map(coef.T, ridge, features) for coef in run.coefs]
     stored = None
     if isinstance(ridge.blocks, list):
         # Features of the solution are in memory, where another loss finds them
-        stored = StoredProblem(
-            ridge.weighted(features)
-            if features is not design.features
-            and isinstance(features, ConcatenatedFeatures)
-            else ridge,
-            [] if held_out is None else held_out.folds,
-            run and [_of_map(coef.T, ridge, features).T for coef in run.coefs],
-        )
+        weighted = ridge
+        has_learned = features is not design.features
+        if has_learned and isinstance(features, ConcatenatedFeatures):
+            weighted = ridge.weighted(features)
+        folds = [] if held_out is None else held_out.folds
+        stored = StoredProblem(weighted, folds, [coef.T for coef in coefs])
     if needs.evaluated and held_out is not None and run is not None:
         # Rows held out, with the solutions without them
-        unseen = UnseenRows.of_sets(
-            ridge.design.of(ridge.design.source, features, fixed=True),
-            held_out.folds,
-            [
-                LinearPredictor(
-                    _of_map(fold_coef.T, ridge, features),
-                    ridge.uncentred(fold_coef, offset),
-                )
-                for fold_coef, offset in zip(run.coefs, run.offsets, strict=True)
-            ],
-        )
+        functions = [
+            LinearPredictor(coef, ridge.uncentred(fold_coef, offset))
+            for coef, fold_coef, offset in zip(
+                coefs, run.coefs, run.offsets, strict=True
+            )
+        ]
+        of_map = ridge.design.of(ridge.design.source, features, fixed=True)
+        unseen = UnseenRows.of_sets(of_map, held_out.folds, functions)
     return RidgeSolution(
         features,
         _of_map(solution.coef.T, ridge, features),
@@ -177,33 +175,6 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         calibration,
         stored,
         unseen=unseen,
-    )
-
-
-def _stored_alone(
-    ridge: IterativeRidge, held_out: HeldOut | None, alphas: NDArray | None
-) -> RidgeSolution:
-    """Stored features without coefficients, for another loss."""
-    K = ridge.design.source.n_outputs
-    folds = [] if held_out is None else held_out.folds
-    tried = np.zeros(0) if alphas is None else alphas
-    return RidgeSolution(
-        ridge.design.features,
-        np.zeros((0, K), ridge.design.dtype),
-        np.zeros(K),
-        float(tried[0]) if len(tried) else 0.0,
-        tried,
-        stored=StoredProblem(ridge, folds, None),
-    )
-
-
-def _goes_on(problem: RidgeProblem) -> bool:
-    """Whether conjugate gradients continue on all rows from the solution without the
-    validation rows.
-    """
-    stopping = problem.stopping
-    return isinstance(stopping, ValidationOutcome) or (
-        isinstance(stopping, Iterations) and stopping.then_half
     )
 
 
@@ -308,7 +279,7 @@ def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArr
     learned its weights since.
     """
     coef = np.ascontiguousarray(coef.astype(ridge.design.dtype))
-    if len(coef) and features is not ridge.design.features:
+    if features is not ridge.design.features:
         scales = np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis]
         coef = coef / scales.astype(coef.dtype)
     return coef

@@ -1,12 +1,8 @@
 """Ridge regression by the moments of all rows and their factorisation, or that of the
 kernel matrix of few rows.
 
-Predictions for rows by models that have not seen them follow from the same
-factorisation. Those for rows that calibrate intervals are exact. Those that the scale
-of errors is learned from are y - f over 1 - w h, but where there are more rows than
-features the leverages h = z'(G + alpha I)^-1 z are estimates: means of (z'v)^2 over
-draws v = (G + alpha I)^-1 (A'e + alpha^(1/2) e'), whose covariance is (G + alpha I)^-1
-for normal e and e'.
+Predictions for rows by models that have not seen them follow exactly from the same
+factorisation.
 """
 
 from __future__ import annotations
@@ -21,7 +17,6 @@ from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.estimators.ridge.interval_calibration import LEARNED_ROWS
 from bochner.estimators.ridge.out_of_sample import (
     MOST_DIRECTIONS,
     Influence,
@@ -56,11 +51,11 @@ from bochner.solvers.factors import (
 from bochner.solvers.kernel_matrix import ExactSolution, centred_kernel, solve_exact
 from bochner.solvers.line_search import Score
 
-# Rows that are scored, and their number times that of pairs
+# Rows that calibrate, twice which tell the scale of errors, and their number times that
+# of pairs of features
 CALIBRATING_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35
 # Scores of all outputs, beyond which fewer rows are scored
 SCORED_VALUES, FEWEST_SCORED = 1 << 20, 512
-SKETCH, LARGEST_LEVERAGE = 32, 0.9
 # Of an exact machine, whose leave-one-out errors choose the ridge penalty
 EXACT_ROWS = 2048
 # Share of the rows that are left out one at a time, and the fewest of them
@@ -149,7 +144,7 @@ def _evaluated(
         source = problem.validating(source, POLICY.evaluated_rows[0])
     name = LEFT_OUT if source is design.source else HELD_OUT
     size = _n_evaluated(factor.n_rows, design.features.n_features_out, problem)
-    rows, counts = _with_copies(source, size, problem.seed)
+    rows, counts = _distinct_rows(source, size, problem.seed)
     rows_design = Design(rows, design.features, design.dtype)
     return leave_one_out_rows(rows_design, factor, alpha, counts, name)
 
@@ -199,7 +194,7 @@ def scored_rows(
     most = SCORED_ROWS * np.clip(seconds, 0.125, 1)
     fewest = FEWEST_SCORED * np.clip(seconds / 2, 0.25, 1)
     few = int(min(most, max(values / source.n_outputs, fewest)))
-    rows, counts = _with_copies(
+    rows, counts = _distinct_rows(
         source, source.n_rows if problem.criterion == "loo" else few, problem.seed
     )
     return PrimalLeaveOneOut(
@@ -207,25 +202,16 @@ def scored_rows(
     )
 
 
-def _with_copies(
+def _distinct_rows(
     source: ArraySource, size: int, seed: int
 ) -> tuple[ArraySource, Floats]:
-    """Some rows, drawn by weight, as distinct ones with the weight of all their
-    copies; and how much they count.
+    """Some distinct rows, drawn by the weight of all their copies, which they have; and
+    how much they count.
     """
-    rows, factors = draw_rows(source.weights, size, np.random.default_rng(seed))
-    counts = np.zeros(source.n_rows)
-    counts[rows] = source.weights[rows] * (1.0 if factors is None else factors)
-    hashes = source.row_hashes()
-    if len(rows) < source.n_rows:
-        copies = np.flatnonzero(np.isin(hashes, hashes[rows]))
-        source = source.take(copies)
-        hashes = hashes[copies]
-        counts = counts[copies]
-    first_duplicate = source.first_duplicates(hashes)
-    distinct, leads = source.merged(first_duplicate, most=1.0)
-    counts = np.bincount(first_duplicate, counts, len(counts)).astype(float)
-    return distinct, counts[leads]
+    distinct, _ = source.merged(source.first_duplicates(source.row_hashes()), most=1.0)
+    drawn, factors = draw_rows(distinct.weights, size, np.random.default_rng(seed))
+    rows = distinct.take(drawn)
+    return rows, rows.weights if factors is None else rows.weights * factors
 
 
 def calibrate_directly(
@@ -243,61 +229,17 @@ def calibrate_directly(
     alpha : float
     rows : OutOfSample
     """
-    few = rows.few
-    if few:
-        rows = rows.all_calibrating()
+    rows = rows.all_calibrating() if rows.few else rows
     rng = np.random.default_rng(rows.seed)
     size = int(
         np.clip(SCORED_WORK // design.features.n_features_out**2, *CALIBRATING_ROWS)
     )
-    exact, _ = draw_rows(rows.calibrating, size, rng)
-    others, _ = draw_rows(~rows.calibrating, LEARNED_ROWS, rng)
-    is_dual = isinstance(factor, DualFactor)
-    if is_dual:
-        exact = np.concatenate([exact, others])
+    calibrating, _ = draw_rows(rows.calibrating, size, rng)
+    others, _ = draw_rows(~rows.calibrating, 2 * size, rng)
+    drawn = np.concatenate([calibrating, others])
     predicted = np.full(rows.targets.shape, np.nan)
-    predicted[exact] = left_out(design, factor, alpha, rows, exact)
-    if not few and not is_dual:
-        learned = Design(rows.rows_of(others), design.features, design.dtype)
-        errors = _nearly_left_out(learned, factor, alpha, rng)
-        predicted[others] = rows.targets[others] - errors
+    predicted[drawn] = left_out(design, factor, alpha, rows, drawn)
     return replace(rows, predicted=predicted)
-
-
-def _nearly_left_out(
-    design: Design, factor: FeatureFactor, alpha: float, rng: np.random.Generator
-) -> NDArray:
-    """Approximate leave-one-out errors of some rows, shape (m, K), by estimated
-    leverages.
-    """
-    weight = design.source.weights
-    D = len(factor.feature_mean)
-    normal = rng.standard_normal((len(weight), SKETCH)) / np.sqrt(weight)[:, np.newaxis]
-    drawn = _cross(design, factor, normal) * np.sqrt(factor.weight / weight.sum())
-    V = factor.applied(alpha, drawn + np.sqrt(alpha) * rng.standard_normal((D, SKETCH)))
-    coef = factor.coef(alpha)
-    both = design.predict(
-        np.hstack([coef, V]),
-        np.concatenate([factor.intercept(coef), -factor.feature_mean @ V]),
-    )
-    K = coef.shape[1]
-    leverage = weight * (np.square(both[:, K:]).mean(axis=1) + 1 / factor.weight)
-    errors = design.source.targets(design.source.y) - both[:, :K]
-    return errors / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, np.newaxis]
-
-
-def _cross(design: Design, factor: FeatureFactor, targets: NDArray) -> Floats:
-    """Weighted moments of the features, about the mean of all rows, and targets of
-    the rows, shape (D, K).
-    """
-    total = np.zeros((len(factor.feature_mean), targets.shape[1]))
-    done = 0
-    for Z, _, weight in design.mapped():
-        T = targets[done : done + len(Z)] * weight[:, np.newaxis]
-        total += Z.T @ T.astype(Z.dtype)
-        total -= np.outer(factor.feature_mean, T.sum(axis=0))
-        done += len(Z)
-    return total
 
 
 def left_out(

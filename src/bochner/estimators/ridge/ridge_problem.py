@@ -93,9 +93,6 @@ class RidgeProblem:
         asks for that of each.
     budget : Budget
         Of the time for it: iterations end with it.
-    stores_alone : bool
-        Whether the features of bins are stored and not solved for, as another loss is
-        certain, which does not begin at the ridge solution.
     """
 
     alpha: object
@@ -107,7 +104,6 @@ class RidgeProblem:
     penalty_selected: bool = False
     merges: bool = True
     budget: Budget = field(default_factory=Budget)
-    stores_alone: bool = False
 
     @property
     def alphas(self) -> NDArray | None:
@@ -155,13 +151,13 @@ class StoredProblem(NamedTuple):
         With stored features.
     folds : list of Fold
         Rows of its design that were held out, a set at a time.
-    without : list of arrays of shape (K, D) or None
-        Coefficients without the rows of each set.
+    without : list of arrays of shape (K, D)
+        Coefficients without the rows of each set, where these are known.
     """
 
     ridge: IterativeRidge
     folds: list[Fold]
-    without: list[NDArray] | None
+    without: list[NDArray]
 
 
 @dataclass(frozen=True)
@@ -218,11 +214,6 @@ class RidgeSolution:
         """Whether its features are the columns themselves alone."""
         parts = [leaf.features for leaf in leaves(self.features)]
         return all(isinstance(part, LinearFeatures | SparseColumns) for part in parts)
-
-    @property
-    def is_stored_alone(self) -> bool:
-        """Whether its features are stored, and have no coefficients."""
-        return self.stored is not None and not len(self.coef)
 
     @property
     def has_grids_alone(self) -> bool:
