@@ -119,7 +119,8 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     is_written = expected is not None and WRITTEN in expected
     form = expected if is_written else PLAIN.get(expected or "")
     if expected is not None and form is not None and isinstance(values, tuple):
-        return expected, _read_as_written(*values, name, form, is_written)
+        codes, labels = values
+        return expected, _read_as_written(codes, labels, name, form, is_written)
     if expected is not None and is_written:
         if kind == base_kind(expected):
             return expected, values

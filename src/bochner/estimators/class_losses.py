@@ -480,7 +480,8 @@ def _solved_on_part(
         stopping=stopping,
         needs=Needs(True, evaluated=task.needs.evaluated),
     )
-    solution = solve("direct" if fitted.n_iter is None else "cg", part, task)
+    is_direct = fitted.n_iter is None and not fitted.is_stored_alone
+    solution = solve("direct" if is_direct else "cg", part, task)
     return PartSolution(part, solution, task, share)
 
 

@@ -568,6 +568,15 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             passes, design, solution, problem, loss, alphas, groups
         )
 
+    def _draw_and_plan(
+        self, rows: Prepared, choice: Choice | None
+    ) -> tuple[Design, RidgeProblem]:
+        design, problem = super()._draw_and_plan(rows, choice)
+        if rows.way != "whole" or design.features.learns_weights:
+            return design, problem
+        is_certain = self.loss not in ("auto", "squared")
+        return design, replace(problem, stores_alone=is_certain)
+
     def _loss_to_fit(
         self, design: Design, solution: RidgeSolution, problem: RidgeProblem
     ) -> str:
@@ -620,7 +629,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         features = self.features_
         start = self._start
         inner = features.but_last() if start.has_single_columns else features
-        design, problem, solution = self._solve_again(source, seed, inner, start.alpha)
+        design, problem, solution = self._solve_again(
+            source, seed, inner, start.alpha, stores_alone=self.loss_ != "squared"
+        )
         coef, intercept = solution.coef, solution.intercept
         if self.loss_ != "squared":
             ridge = stored_problem(design, solution, problem).ridge

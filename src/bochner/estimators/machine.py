@@ -1081,9 +1081,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         features: FeatureMap,
         alpha: float,
         uncertain: bool = False,
+        stores_alone: bool = False,
     ) -> tuple[Design, RidgeProblem, RidgeSolution]:
         """Ridge regression on other rows with all that was chosen; the spread of the
         errors is found again too.
+
+        Bins are stored and not solved for where `stores_alone`.
         """
         features = fixed(features)
         is_default = self.solver_ == "exact" and self.solver == "auto"
@@ -1112,6 +1115,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             stopping=stopping,
             needs=Needs(uncertain, not is_classifier(self), uncertain),
             merges=self.loss_ not in NUMBER_LOSSES,
+            stores_alone=stores_alone,
         )
         dtype = self.feature_weights_.dtype
         place = device_for_fit(features, self.solver_, self.loss, dtype)

@@ -79,7 +79,9 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     needs = problem.needs
     is_open = problem.is_open or features.learns_weights
     is_chosen = isinstance(problem.stopping, ValidationOutcome)
-    searched = is_open and not is_chosen
+    bins_alone = not any(part.is_dense for part in features.parts)
+    stores_alone = problem.stores_alone and bins_alone
+    searched = is_open and not (is_chosen or stores_alone)
     # From the solution without the validation rows
     goes_on = is_chosen or (
         isinstance(problem.stopping, Iterations) and problem.stopping.then_half
@@ -90,6 +92,8 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     held_out = None
     if searched or needs.out_of_sample or goes_on:
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
+    if stores_alone and isinstance(ridge.blocks, list):
+        return _stored_alone(ridge, held_out, problem.alphas)
     compared_on = held_out
     if smaller is not None:
         compared_on = HeldOut(
@@ -175,6 +179,23 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         calibration,
         stored,
         unseen=unseen,
+    )
+
+
+def _stored_alone(
+    ridge: IterativeRidge, held_out: HeldOut | None, alphas: NDArray | None
+) -> RidgeSolution:
+    """Stored features without coefficients, for another loss."""
+    K = ridge.design.source.n_outputs
+    folds = [] if held_out is None else held_out.folds
+    tried = np.zeros(0) if alphas is None else alphas
+    return RidgeSolution(
+        ridge.design.features,
+        np.zeros((0, K), ridge.design.dtype),
+        np.zeros(K),
+        float(tried[0]) if len(tried) else 0.0,
+        tried,
+        stored=StoredProblem(ridge, folds, []),
     )
 
 
@@ -279,7 +300,7 @@ def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArr
     learned its weights since.
     """
     coef = np.ascontiguousarray(coef.astype(ridge.design.dtype))
-    if features is not ridge.design.features:
+    if len(coef) and features is not ridge.design.features:
         scales = np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis]
         coef = coef / scales.astype(coef.dtype)
     return coef

@@ -93,6 +93,9 @@ class RidgeProblem:
         asks for that of each.
     budget : Budget
         Of the time for it: iterations end with it.
+    stores_alone : bool
+        Whether the features of bins are stored and not solved for, as another loss is
+        certain, which does not begin at the ridge solution.
     """
 
     alpha: object
@@ -104,6 +107,7 @@ class RidgeProblem:
     penalty_selected: bool = False
     merges: bool = True
     budget: Budget = field(default_factory=Budget)
+    stores_alone: bool = False
 
     @property
     def alphas(self) -> NDArray | None:
@@ -214,6 +218,11 @@ class RidgeSolution:
         """Whether its features are the columns themselves alone."""
         parts = [leaf.features for leaf in leaves(self.features)]
         return all(isinstance(part, LinearFeatures | SparseColumns) for part in parts)
+
+    @property
+    def is_stored_alone(self) -> bool:
+        """Whether its features are stored, and have no coefficients."""
+        return self.stored is not None and not len(self.coef)
 
     @property
     def has_grids_alone(self) -> bool:
