@@ -5,7 +5,7 @@ by estimators and the command.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -227,7 +227,9 @@ PARAMETERS = {
         ("auto", "direct", "cg", "exact"),
     ),
     "tol": Parameter("Relative error at which conjugate gradients stop.", ("number",)),
-    "class_weight": Parameter("Class weights, or balanced."),
+    "class_weight": Parameter(
+        "Class weights, or balanced.", ("weights", "none", "word"), ("balanced",)
+    ),
     "uncertainty": Parameter(
         "True, intervals, or std: what to learn for intervals, standard deviations "
         "and samples.",
@@ -428,6 +430,9 @@ KINDS = {
     ),
     "numbers": Kind(
         "a sequence of them", _are_numbers, _are_positive, "positive and finite"
+    ),
+    "weights": Kind(
+        "a dict of weights by label", lambda value: isinstance(value, Mapping)
     ),
     "none": Kind("None", lambda value: value is None),
     "flag": Kind("True or False", lambda value: isinstance(value, bool)),
