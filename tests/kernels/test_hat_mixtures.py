@@ -188,10 +188,10 @@ class TestRefusals:
         [
             (Gaussian(2.0), "concave near 0"),
             (Cauchy(), "concave near 0"),
-            (Matern(nu=np.inf), "concave near 0"),
-            (Matern(), "Euclidean distance"),
-            (Matern(nu=0.5), "in one column it equals Laplacian"),
-            (RationalQuadratic(), "Euclidean distance"),
+            (Matern(nu=np.inf), "depends on ‖delta‖"),
+            (Matern(), "depends on ‖delta‖"),
+            (Matern(nu=0.5), "depends on ‖delta‖"),
+            (RationalQuadratic(), "depends on ‖delta‖"),
         ],
         ids=repr,
     )

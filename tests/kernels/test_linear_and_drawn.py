@@ -335,7 +335,7 @@ class TestFromSpectrum:
             (
                 lambda: BinningFeatures(FromSpectrum(gaussian), 10).fit(np.eye(2)),
                 ValueError,
-                "frequencies alone",
+                "pitches are not known",
             ),
             (
                 lambda: required_components(

@@ -7,9 +7,9 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from copy import deepcopy
-from functools import cache
+from functools import cache, reduce
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -143,8 +143,13 @@ class Kernel(Parametrised, ABC):
         form that feature maps consume.
         """
 
-    @abstractmethod
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray: ...
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
+        """Kernel matrix of checked rows, by those of the leaves."""
+        total = np.zeros((len(X), len(Y)))
+        for variance, leaves in self.terms():
+            factors = (leaf._gram(X, Y) for leaf in leaves)
+            total += variance * reduce(np.multiply, factors)
+        return total
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Any:
         """Exact kernel matrix, or the kernel of two rows.
@@ -239,9 +244,16 @@ class Leaf(Kernel):
     kernel compares; `frequencies` takes them to all columns of the rows.
     """
 
+    # Of the class: the distribution of the pitches at unit lengthscale, or why it has
+    # none
+    pitches: ClassVar[str]
+
     def terms(self) -> list[Term]:
         """One term of one factor, with variance 1."""
         return [(1.0, (self,))]
+
+    @abstractmethod
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray: ...
 
     @abstractmethod
     def columns(self, n_features: int) -> NDArray[np.intp]:
@@ -294,14 +306,11 @@ class Leaf(Kernel):
         ValueError
             If the kernel is none, with the reason.
         """
+        reason = self.pitches.removeprefix("none: ")
         raise ValueError(
-            f"{self!r} is not a mixture of hats: {self._not_hats}. Use FourierFeatures."
+            f"{self!r} is not a mixture of hats: {reason}. Use FourierFeatures, or a "
+            "mixture of hats such as Laplacian."
         )
-
-    @property
-    def _not_hats(self) -> str:
-        """Why the kernel is no mixture of hats, where it is none."""
-        return "the distribution of its pitches is not known"
 
 
 class Around(Leaf):
@@ -336,9 +345,6 @@ class Sum(Pair):
         """Terms of the left kernel, then those of the right."""
         return self.left.terms() + self.right.terms()
 
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        return self.left._gram(X, Y) + self.right._gram(X, Y)
-
 
 class Product(Pair):
     """Product of two kernels, written ``left * right``."""
@@ -350,9 +356,6 @@ class Product(Pair):
             for a, left_leaves in self.left.terms()
             for b, right_leaves in self.right.terms()
         ]
-
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        return self.left._gram(X, Y) * self.right._gram(X, Y)
 
 
 class Scaled(Kernel):
@@ -379,9 +382,6 @@ class Scaled(Kernel):
         return [
             (self.factor * variance, leaves) for variance, leaves in self.kernel.terms()
         ]
-
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        return self.factor * self.kernel._gram(X, Y)
 
 
 def check_positive(value: Any, name: str) -> None:

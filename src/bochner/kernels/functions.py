@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from bochner.arrays import Floats
 from bochner.kernels.hats import Function, Pitches, mixture_of_hats
 from bochner.kernels.spectral_measures import Drawn, RadialLaw, SpectralMeasure
-from bochner.kernels.stationary import NotHats, Stationary, over_features
+from bochner.kernels.stationary import Stationary, over_features
 from bochner.kernels.transforms import cosine_law, hankel_law
 
 # Accuracy expected of a function that should be 1 at 0
@@ -114,10 +114,6 @@ class Radial(OfFunction):
             lambda u, d: hankel_law(self._evaluate, d).quantile(u),
             lambda d: hankel_law(self._evaluate, d).second_moment,
         )
-
-    @property
-    def _not_hats(self) -> str:
-        return f"{NotHats.ISOTROPIC}; for one that is, use Coordinatewise"
 
 
 class Coordinatewise(OfFunction):
@@ -267,10 +263,6 @@ class FromSpectrum(Stationary):
     def spectral_measure(self) -> SpectralMeasure:
         """That of the sampler."""
         return Drawn(self._draw)
-
-    @property
-    def _not_hats(self) -> str:
-        return "its frequencies alone are known"
 
 
 def _checked(values: Any, shape: tuple[int, int], name: str) -> Floats:

@@ -15,6 +15,11 @@ from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernels
 class Mapped(Around):
     """A leaf that sees linear combinations of the columns: what `Linear` is made of."""
 
+    pitches = (
+        "none: grids are along the columns; give BinningFeatures the kernel inside "
+        "and the rows X @ matrix.T"
+    )
+
     def __init__(self, leaf: Leaf, matrix: Floats) -> None:
         self.leaf = leaf
         self.matrix = matrix
@@ -72,13 +77,6 @@ class Mapped(Around):
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         U = X @ self.matrix.T
         return self.leaf._gram(U, U if Y is X else Y @ self.matrix.T)
-
-    @property
-    def _not_hats(self) -> str:
-        return (
-            "grids are along the columns; give BinningFeatures the kernel inside "
-            "and the rows X @ matrix.T"
-        )
 
 
 class Linear(Kernel):
@@ -155,8 +153,3 @@ class Linear(Kernel):
             (v, tuple(Mapped(leaf, matrix) for leaf in leaves))
             for v, leaves in self.kernel.terms()
         ]
-
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        matrix = np.asarray(self.matrix, np.float64)
-        U = X @ matrix.T
-        return self.kernel._gram(U, U if Y is X else Y @ matrix.T)

@@ -11,7 +11,7 @@ from scipy.special import gammaincinv, gammaln, kve
 
 from bochner.kernels.base import check_positive
 from bochner.kernels.spectral_measures import TINY, Isotropic, SpectralMeasure
-from bochner.kernels.stationary import NotHats, Stationary
+from bochner.kernels.stationary import Stationary
 
 # Logarithm of the largest scale drawn, so that its square is finite
 LARGEST_SCALE = 600.0
@@ -38,7 +38,6 @@ class Gaussian(Stationary):
     formula = "exp(-‖delta‖² / 2)"
     spectrum = "standard normal"
     pitches = "none: concave near 0"
-    _not_hats = NotHats.CONCAVE
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         return np.exp(-0.5 * cdist(U, V, "sqeuclidean"))
@@ -70,7 +69,6 @@ class RationalQuadratic(Stationary):
 
     formula = "(1 + ‖delta‖² / (2 alpha))^(-alpha)"
     spectrum = "normal times sqrt(Gamma(alpha, rate alpha))"
-    _not_hats = NotHats.ISOTROPIC
 
     def __init__(
         self, lengthscale: float | ArrayLike = 1.0, alpha: float = 1.0
@@ -114,7 +112,6 @@ class StudentT(Stationary):
 
     formula = "(1 + ‖delta‖² / nu)^(-(nu + 1) / 2)"
     spectrum = "normal times sqrt(Gamma((nu + 1) / 2, rate nu / 2))"
-    _not_hats = NotHats.ISOTROPIC
 
     def __init__(self, lengthscale: float | ArrayLike = 1.0, nu: float = 1.0) -> None:
         self.nu = nu
@@ -209,10 +206,6 @@ class PowerExponential(Stationary):
 
         return Isotropic(scale, np.inf, n_uniforms=2)
 
-    @property
-    def _not_hats(self) -> str:
-        return NotHats.CONCAVE if self.power == 2 else NotHats.ISOTROPIC
-
 
 EXPANDED_ORDER = 50  # of the Bessel function, from which its expansion serves
 LARGEST_ORDER = 1e7  # beyond which a Matern kernel is the Gaussian, to 1e-7
@@ -281,17 +274,6 @@ class Matern(Stationary):
         nu = float(self.nu)
         moment = nu / (nu - 1) if nu > 1 else np.inf
         return Isotropic(lambda u: nu / np.maximum(gammaincinv(nu, u[0]), TINY), moment)
-
-    @property
-    def _not_hats(self) -> str:
-        if self.nu == np.inf:
-            return NotHats.CONCAVE
-        alone = (
-            "; in one column it equals Laplacian, which is one"
-            if self.nu == 0.5
-            else ""
-        )
-        return NotHats.ISOTROPIC + alone
 
 
 def _log_bessel_k(nu: float, s: NDArray) -> NDArray:

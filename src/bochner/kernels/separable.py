@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize.elementwise import find_root
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv, sici
 
 from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import TINY, Separable, SpectralMeasure
-from bochner.kernels.stationary import NotHats, Stationary, over_features
+from bochner.kernels.stationary import Stationary, over_features
 from bochner.kernels.transforms import cosine_law
 
 # From which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
@@ -23,40 +24,20 @@ def fejer_quantile(u: NDArray) -> NDArray:
 
     With Si the sine integral, pi P(frequency > w) = pi / 2 - Si(w) + (1 - cos w) / w
     for w >= 0; the distribution is symmetric. The reciprocal r(w) of the right hand
-    side is nearly Kepler's w - sin w: it rises from 2 / pi with r' = r^2 (1 - cos w) /
-    w^2, never decreases, and keeps within 1.1 of w. As r' is 0 at the multiples of 2
-    pi, Newton's method is kept inside of brackets. The probability beyond the result is
-    right to 1e-13 of itself, for u from 2.2e-308 (smaller ones count as that) to 1 -
-    2^-53.
+    side is nearly Kepler's w - sin w: it rises from 2 / pi, never decreases, and keeps
+    within 1.1 of w. The probability beyond the result is right to 1e-13 of itself, for
+    u from 2.2e-308 (smaller ones count as that) to 1 - 2^-53.
     """
     u = np.asarray(u, dtype=np.float64)
     tail = np.maximum(np.minimum(u, 1 - u), TINY)
-    size = _inverse_reciprocal_tail(1 / (np.pi * tail.ravel()))
-    return np.sign(u - 0.5) * size.reshape(u.shape)
-
-
-def _inverse_reciprocal_tail(r: NDArray) -> NDArray:
-    w = r.copy()
-    low = np.maximum(r - 1.1, 0.0)
-    high = r + 1.1
-    active = np.arange(r.size)
-    for _ in range(100):
-        reached = _reciprocal_tail(w[active])
-        wrong = np.abs(reached - r[active]) > CONVERGED * r[active]
-        active = active[wrong]
-        reached = reached[wrong]
-        if not active.size:
-            break
-        goal, last = r[active], w[active]
-        low[active] = np.where(reached < goal, last, low[active])
-        high[active] = np.where(reached > goal, last, high[active])
-        # Newton's step where it stays in the bracket, else its middle
-        slope = (reached * np.sinc(last / (2 * np.pi))) ** 2 / 2
-        with np.errstate(divide="ignore", over="ignore"):
-            newton = last + (goal - reached) / slope
-        inside = (low[active] < newton) & (newton < high[active])
-        w[active] = np.where(inside, newton, (low[active] + high[active]) / 2)
-    return w
+    goal = 1 / (np.pi * tail)
+    root = find_root(
+        lambda w, goal: _reciprocal_tail(w) / goal - 1,
+        (np.maximum(goal - 1.1, 0.0), goal + 1.1),
+        args=(goal,),
+        tolerances={"fatol": CONVERGED},
+    )
+    return np.sign(u - 0.5) * root.x
 
 
 def _reciprocal_tail(w: NDArray) -> NDArray:
@@ -135,7 +116,6 @@ class Cauchy(Stationary):
     formula = "prod_j 1 / (1 + delta_j²)"
     spectrum = "Laplace in each coordinate"
     pitches = "none: concave near 0"
-    _not_hats = NotHats.CONCAVE
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         with np.errstate(over="ignore"):

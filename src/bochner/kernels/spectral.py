@@ -11,7 +11,6 @@ from bochner.arrays import Floats
 from bochner.kernels.base import Kernel, Term, check_positive
 from bochner.kernels.spectral_measures import Separable, Shifted, SpectralMeasure
 from bochner.kernels.stationary import (
-    NotHats,
     Stationary,
     check_units,
     over_features,
@@ -48,7 +47,6 @@ class Gabor(Stationary):
     formula = "exp(-‖delta‖² / 2) cos(2 pi l f'delta)"
     spectrum = "normal about 2 pi l f and -2 pi l f"
     pitches = "none: rises again"
-    _not_hats = NotHats.OSCILLATES
 
     def __init__(
         self, lengthscale: float | ArrayLike = 1.0, frequency: float | ArrayLike = 0.0
@@ -180,11 +178,6 @@ class SpectralMixture(Kernel):
             for w, l, f in parts
         ]
 
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        return np.sum(
-            [weight * leaf._gram(X, Y) for weight, (leaf,) in self.terms()], axis=0
-        )
-
 
 class Periodic(Stationary):
     """Periodic kernel, the product over the features of exp(-2 sin(pi (x - y) /
@@ -218,7 +211,6 @@ class Periodic(Stationary):
     )
     pitches = "none: rises again"
     has_metric = False
-    _not_hats = NotHats.OSCILLATES
 
     def __init__(
         self, lengthscale: float = 1.0, period: float | ArrayLike = 1.0

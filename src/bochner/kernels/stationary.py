@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,19 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bochner.arrays import Floats
 from bochner.kernels.base import Leaf
-
-
-class NotHats(StrEnum):
-    """Why kernels are no mixtures of hats."""
-
-    CONCAVE = (
-        "it is a product over the features, but of a function concave near 0, "
-        "where mixtures of hats are convex"
-    )
-    ISOTROPIC = (
-        "it depends on the Euclidean distance and is no product over the features"
-    )
-    OSCILLATES = "it rises again with distance, where mixtures of hats fall"
 
 
 def check_units(parameter: Any, name: str) -> None:
@@ -82,7 +68,7 @@ class Stationary(Leaf):
 
     formula: ClassVar[str]
     spectrum: ClassVar[str]
-    pitches: ClassVar[str] = "none: depends on ‖delta‖"
+    pitches = "none: depends on ‖delta‖"
     has_metric: ClassVar[bool] = True
 
     def __init__(self, lengthscale: float | ArrayLike = 1.0) -> None:

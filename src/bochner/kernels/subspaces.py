@@ -212,10 +212,6 @@ class Subspace(Kernel):
         """Terms of the kernel, on the chosen columns."""
         return restricted(self.kernel, self.columns)
 
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        chosen = list(self.columns)
-        return self.kernel._gram(X[:, chosen], Y[:, chosen])
-
 
 class Additive(Kernel):
     """Sum of a kernel over groups of columns: the kernel of functions f(x) =
@@ -268,12 +264,6 @@ class Additive(Kernel):
         return [
             term for group in self.groups for term in restricted(self.kernel, group)
         ]
-
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
-        return np.sum(
-            [self.kernel._gram(X[:, list(g)], Y[:, list(g)]) for g in self.groups],
-            axis=0,
-        )
 
 
 def restricted(kernel: Kernel, columns: Sequence[int]) -> list[Term]:
