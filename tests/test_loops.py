@@ -69,7 +69,6 @@ ENDS = {
     "sources/memory.py MappedArray.of": [INNER],
     "sources/rows.py rebatch": [INPUT],
     "sources/text_files.py whole_rows": [INPUT],
-    "theory/bounds.py _smallest": [HALVED, HALVED],
     "theory/bounds.py least_error": [HALVED],
     "unsupervised/novelty_detector.py bin_lengthscale": [HALVED],
 }
@@ -215,7 +214,7 @@ def test_bounds_are_found_by_bisection(value):
 
 
 @pytest.mark.parametrize("least", [1, 2, 3, 10**6, bounds.LARGEST_SIZE, np.inf])
-def test_the_smallest_size_is_found_by_doubling_and_halving(least):
+def test_the_smallest_size_is_found_by_halving(least):
     counted = Counted(lambda size: size >= least, 2 * 200 + 4)
     if least < np.inf:
         assert bounds._smallest(counted) == least

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,26 +29,6 @@ if TYPE_CHECKING:
 
 TILE_ROWS = 4096
 MOST_SHOWN = 20  # columns in a notebook
-
-
-class Prepared(NamedTuple):
-    """What coordinates in one precision are made with.
-
-    Attributes
-    ----------
-    scale : array of shape (q,)
-    source : int array of shape (q,), or None
-        Column of each coordinate; None where these are the columns in order.
-    warped : int array of shape (w,)
-        Columns of the coordinates that are warped.
-    mixed : array
-        The linear map, transposed.
-    """
-
-    scale: NDArray
-    source: NDArray | None
-    warped: NDArray
-    mixed: NDArray
 
 
 class Metric(Cached):
@@ -222,24 +202,24 @@ class Metric(Cached):
         if not self.linear_.size:
             return U
         q = self.linear_.shape[1]
-        mixed = product(U[:, :q], self._prepared(X.dtype).mixed)
+        mixed = product(U[:, :q], self.linear_.T.astype(X.dtype))
         return mixed if q == U.shape[1] else np.hstack([mixed, U[:, q:]])
 
     def unmixed(self, X: NDArray) -> NDArray:
         """Coordinates of checked dense rows before the linear map, each of one
         column.
         """
-        scale, source, warped, _ = self._prepared(X.dtype)
+        self._cached("checked", self._check_arrays)
+        scale = self.scale_.astype(X.dtype)
+        warped = self.source_[self.warped_]
         U = np.empty((len(X), len(self.source_)), X.dtype)
 
         def write(start: int, stop: int) -> None:
             rows = X[start:stop]
             out = U[start:stop]
-            columns = rows
-            if source is not None:
-                columns = rows.take(source, axis=1, out=out, mode="clip")
+            rows.take(self.source_, axis=1, out=out, mode="clip")
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
-                np.multiply(columns, scale, out=out)
+                out *= scale
                 if len(warped):
                     out[:, self.warped_] = self._warps(rows[:, warped]).T
 
@@ -280,21 +260,6 @@ class Metric(Cached):
             raise ValueError(
                 "The arrays of this Metric are inconsistent. Learn it again."
             )
-
-    def _prepared(self, dtype: np.dtype) -> Prepared:
-        """What coordinates in this precision are made with."""
-
-        def prepare() -> Prepared:
-            self._check_arrays()
-            in_order = np.array_equal(self.source_, np.arange(self.n_features_in_))
-            return Prepared(
-                self.scale_.astype(dtype),
-                None if in_order else self.source_,
-                self.source_[self.warped_],
-                self.linear_.T.astype(dtype),
-            )
-
-        return self._cached(dtype.char, prepare)
 
     def mixed(self, linear: NDArray | None, relevance: NDArray | None = None) -> Metric:
         """Return this metric with its first coordinates replaced by a linear map of

@@ -4,6 +4,8 @@ for which they hold, and sizes.
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -545,7 +547,7 @@ def _capped(log_bound: float) -> float:
     return float(np.exp(min(float(log_bound), 0.0)))
 
 
-LARGEST_SIZE = 2**200
+LARGEST_SIZE = sys.maxsize
 
 
 def required_components(
@@ -719,20 +721,10 @@ def _smallest(holds: Callable[[int], bool], first: int = 1) -> int:
     """Smallest integer from `first` on for which something holds that goes on to
     hold.
     """
-    if holds(first):
-        return first
-    low = high = first
-    while not holds(high):
-        low, high = high, 2 * high
-        if high > LARGEST_SIZE:
-            raise ValueError(
-                "The number of components exceeds what a machine can represent: "
-                "raise eps."
-            )
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    sizes = range(first, LARGEST_SIZE + 1)
+    place = bisect_left(sizes, True, key=holds)
+    if place == len(sizes):
+        raise ValueError(
+            "The number of components exceeds what a machine can represent: raise eps."
+        )
+    return sizes[place]
