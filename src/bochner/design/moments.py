@@ -191,15 +191,11 @@ class Moments:
         total += other
         return total
 
-    def __isub__(self, other: Moments) -> Moments:
-        self.matrix -= other.matrix
-        self.n_rows -= other.n_rows
-        return self
-
     def __sub__(self, other: Moments) -> Moments:
         """Moments without those of some of the rows."""
         rest = deepcopy(self)
-        rest -= other
+        rest.matrix -= other.matrix
+        rest.n_rows -= other.n_rows
         return rest
 
     @property

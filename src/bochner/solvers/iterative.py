@@ -243,15 +243,9 @@ class IterativeRidge:
         """Whether there are no bins."""
         return self.design.features.is_dense
 
-    def equations(
-        self, included: NDArray | None = None, targets: NDArray | None = None
-    ) -> NormalEquations:
-        """Normal equations of all rows, or of those that the mask `included` tells, for
-        other targets, (n, K), if given.
-        """
-        blocks = (
-            self.blocks if included is None else Without(self.blocks, included, targets)
-        )
+    def equations(self, included: NDArray | None = None) -> NormalEquations:
+        """Normal equations of all rows, or of those that the mask `included` tells."""
+        blocks = self.blocks if included is None else Without(self.blocks, included)
         return NormalEquations(
             blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype
         )
@@ -305,7 +299,6 @@ class IterativeRidge:
         max_iter: int,
         rhs: NDArray | None = None,
         visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
-        start: NDArray | None = None,
     ) -> Solution:
         """Solve for each right-hand side with its own penalties.
 
@@ -315,12 +308,12 @@ class IterativeRidge:
             Ridge penalties of the maps.
         rhs : array of shape (K, D), optional
             By default that of the equations.
-        visit, start
+        visit
             See `conjugate_gradients`.
         """
         rhs = equations.rhs if rhs is None else rhs
         return conjugate_gradients(
-            self.system(equations, penalty), rhs, tol, max_iter, visit, start
+            self.system(equations, penalty), rhs, tol, max_iter, visit
         )
 
     def system(self, equations: NormalEquations, penalty: NDArray) -> System:
@@ -465,19 +458,15 @@ class Without:
     blocks : iterable of StoredRows
     included : bool array of shape (n,)
         False for the rows that are left out.
-    targets : array of shape (n, K) or None
-        In the place of those of the blocks.
     """
 
     blocks: Iterable[StoredRows]
     included: NDArray
-    targets: NDArray | None = None
 
     def __iter__(self) -> Iterator[StoredRows]:
         first = 0
         for block in self.blocks:
             rows = slice(first, first + len(block.y))
-            y = block.y if self.targets is None else self.targets[rows]
             weight = self.included[rows].astype(np.float32) * block.weight
-            yield StoredRows(block.features, y, weight)
+            yield block._replace(weight=weight)
             first += len(block.y)

@@ -72,6 +72,7 @@ def coarser_minimum(losses: tuple[float, float, float], noise: float) -> float:
 
 
 PATH_LENGTH = 40
+STEP = 6.0  # factor between alphas of the walk at first
 Score: TypeAlias = Callable[[NDArray], NDArray]  # of alphas, shape (A,)
 
 
@@ -108,7 +109,7 @@ def best_alpha(alphas: NDArray, scores: NDArray) -> float:
 
 
 def _walk_downhill(
-    score: Score, bounds: tuple[float, float], step: float = 6.0
+    score: Score, bounds: tuple[float, float]
 ) -> tuple[NDArray, NDArray]:
     """Walk downhill in log alpha from the middle until the least score is bracketed,
     then halve the step.
@@ -118,8 +119,8 @@ def _walk_downhill(
     )
     low, high = np.log(bounds)
     best = (low + high) / 2
-    width = np.log(step)
-    while width > np.log(step) / 3:
+    width = np.log(STEP)
+    while width > np.log(STEP) / 3:
         lowest = min(
             (min(max(best + shift, low), high) for shift in (0.0, width, -width)),
             key=tried.__getitem__,

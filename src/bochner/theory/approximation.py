@@ -272,6 +272,14 @@ class KernelError:
     bound: float | None
     claim: str
 
+    def _figures(self) -> tuple[tuple[str, float, Interval], ...]:
+        """Names of the mean figures, with their values and intervals."""
+        return (
+            ("mean |error|", self.mean_absolute, self.mean_absolute_interval),
+            ("rms error", self.root_mean_square, self.root_mean_square_interval),
+            ("bias", self.bias, self.bias_interval),
+        )
+
     def __str__(self) -> str:
         size = f"{self.n_components:,} columns"
         if self.n_grids:
@@ -280,11 +288,7 @@ class KernelError:
             f"{self.features}, {size}: error on {self.n_pairs:,} pairs of rows, "
             f"confidence {self.confidence:.4g}"
         ]
-        for name, value, (low, high) in (
-            ("mean |error|", self.mean_absolute, self.mean_absolute_interval),
-            ("rms error", self.root_mean_square, self.root_mean_square_interval),
-            ("bias", self.bias, self.bias_interval),
-        ):
+        for name, value, (low, high) in self._figures():
             lines.append(f"  {name:<13}{value:>10.3g}   {low:.3g} to {high:.3g}")
         lines.append(
             f"  {'maximum':<13}{self.maximum:>10.3g}   at most {self.beyond:.2g} of "
@@ -311,22 +315,10 @@ class KernelError:
     def _repr_html_(self) -> str:
         rows = [
             (name, number(value), " to ".join(map(number, interval)))
-            for name, value, interval in (
-                (
-                    "mean absolute error",
-                    self.mean_absolute,
-                    self.mean_absolute_interval,
-                ),
-                (
-                    "root mean square error",
-                    self.root_mean_square,
-                    self.root_mean_square_interval,
-                ),
-                ("bias", self.bias, self.bias_interval),
-            )
+            for name, value, interval in self._figures()
         ]
         beyond = f"at most {self.beyond:.2g} of all pairs err more"
-        rows.append(("largest error", number(self.maximum), beyond))
+        rows.append(("maximum", number(self.maximum), beyond))
         if self.bound is not None:
             rows.append(("guaranteed", number(self.bound), self.claim))
         caption = f"Error of {self.features} on {self.n_pairs:,} pairs of rows"
@@ -340,7 +332,7 @@ class KernelError:
             )
             for one in self.groups
         ]
-        head = ("k(x, y)", "pairs", "mean absolute error", "root mean square error")
+        head = ("k(x, y)", "pairs", "mean |error|", "rms error")
         parts = (
             table(caption, ("quantity", "value", interval), rows),
             table("By the kernel value", head, groups),
