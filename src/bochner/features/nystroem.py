@@ -229,19 +229,15 @@ class NystroemFeatures(DenseFeatureMap):
         return centre, (1 / scale).astype(dtype), np.ascontiguousarray(V.astype(dtype))
 
 
-# Of rows whose squared distances might overflow or vanish in single precision
-FAR_UNIT = 2.0**50
-
-
 def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> Floats:
     """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any
     number of threads.
     """
     n = X.shape[0]
-    centres = as_dense(centres).astype(X.dtype)
+    # Squares of entries stay finite, and their sums exact, in units of the largest one
     unit = float(binary_unit(abs(X).max()))
-    if not 1 / FAR_UNIT < unit < FAR_UNIT:
-        return unit * k_means(X * (1 / unit), weight, centres * (1 / unit), n_iter)
+    X = X * (1 / unit)
+    centres = as_dense(centres).astype(X.dtype) * (1 / unit)
     for _ in range(n_iter):
         products = X @ centres.T if sp.issparse(X) else product(X, centres.T)
         nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(
@@ -253,7 +249,7 @@ def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> Floats:
         sums = as_dense(members @ X)
         nonempty = total > 0
         centres[nonempty] = sums[nonempty] / total[nonempty, np.newaxis]
-    return centres.astype(np.float64)
+    return unit * centres.astype(np.float64)
 
 
 def _is_euclidean(kernel: Kernel) -> bool:

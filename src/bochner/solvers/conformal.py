@@ -147,7 +147,6 @@ def require_rows(n_effective: float, q: float, unit: str = "rows") -> None:
     """
     needed = rows_needed(q)
     if n_effective * (1 + ROUNDING) < needed:
-        tail = min(q, 1 - q)
         n = int(n_effective)
         weighted = "" if unit == "groups" else " (effectively, if they have weights)"
         raise ValueError(
@@ -156,8 +155,6 @@ def require_rows(n_effective: float, q: float, unit: str = "rows") -> None:
             f"{max(0.0, 1 - 2 / (n + 1)):.3g}, quantiles "
             f"from {1 / (n + 1):.3g} to {1 - 1 / (n + 1):.3g}, or about "
             f"{needed / max(n, 1):.2g} times as many {unit}."
-            if tail
-            else f"A quantile of {q:g} is infinite."
         )
 
 
