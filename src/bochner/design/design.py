@@ -132,14 +132,11 @@ class Design:
 
     def counted(self) -> Design:
         """The rows that have weight."""
-        source = self.source.counted()
-        if source is self.source:
-            return self
-        return Design(source, self.features, self.dtype, self.advance)
+        return self.of(self.source.counted())
 
     def distinct(self) -> Design:
         """Equal rows as one, with their weight and mean target."""
-        return Design(self.source.distinct(), self.features, self.dtype, self.advance)
+        return self.of(self.source.distinct())
 
     @property
     def block_rows(self) -> int:

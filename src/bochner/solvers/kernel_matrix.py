@@ -135,10 +135,8 @@ def solve_exact(
     # The diagonal of the inverse: squared lengths of columns of L^-1
     diagonal = np.empty(len(scored))
     for a in range(0, len(scored), COLUMNS):
-        part = scored[a : a + COLUMNS]
-        unit = np.zeros((n, len(part)))
-        unit[part, np.arange(len(part))] = 1.0
-        diagonal[a : a + COLUMNS] = np.square(solve_lower(lower, unit)).sum(axis=0)
+        columns = solve_lower(lower, _unit(n, scored[a : a + COLUMNS]))
+        diagonal[a : a + COLUMNS] = np.square(columns).sum(axis=0)
     # Of a row alone nothing is left
     residual_share = np.maximum(diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal)
     return solution._replace(
@@ -154,13 +152,18 @@ def _influence(
     `ExactSolution`.
     """
     number = np.arange(len(rows))
-    unit = np.zeros((len(v), len(rows)))
-    unit[rows, number] = 1.0
-    inverse = solve_cholesky(lower, unit)
+    inverse = solve_cholesky(lower, _unit(len(v), rows))
     least = 1e-12 * inverse[rows, number]
     inverse -= np.outer(v, v[rows]) / v.sum()
     projected_diagonal = np.maximum(inverse[rows, number], least)
     return inverse.T, v[rows] / v.sum(), coef[rows] / projected_diagonal[:, np.newaxis]
+
+
+def _unit(n: int, columns: Indices) -> Floats:
+    """Columns of the identity of n rows."""
+    unit = np.zeros((n, len(columns)))
+    unit[columns, np.arange(len(columns))] = 1.0
+    return unit
 
 
 def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:
