@@ -453,7 +453,7 @@ class TestResults:
         rows, (X, y) = lazy(frame, 2), arrays(frame, 2)
         with pytest.raises(SourceError, match="columns that are missing: 'kind'"):
             model.predict(rows[["a", "b", "c"]])
-        with pytest.raises(ValueError, match="column 'a' holds text"):
+        with pytest.raises(ValueError, match="column 'a' holds 'a' and the like"):
             model.predict(rows.assign(a=rows["kind"]))
         with pytest.raises(ValueError, match="2 features, but"):
             regressor().fit(X, y).predict(X[:, :2])

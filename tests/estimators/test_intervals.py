@@ -348,9 +348,9 @@ def test_machines_without_a_fold_choose_as_the_machine_does():
     limits = []
 
     class Timed(KernelMachineRegressor):
-        def fit(self, X, y, sample_weight=None):
+        def fit(self, X, y, *others, **named):
             limits.append(self.time_limit)
-            return super().fit(X, y, sample_weight)
+            return super().fit(X, y, *others, **named)
 
     rows, y, _ = noisy(300)
     for n, seconds, fits in (

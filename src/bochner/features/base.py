@@ -100,7 +100,16 @@ class DenseFeatures(ABC):
             return StoredFloats(Z)
         centre = np.zeros(len(bounds)) if centre is None else centre
         stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
-        self._each_tile(X, stored.put)
+        tile = self._tile_rows(X.dtype)
+
+        def put(start: int, stop: int) -> None:
+            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
+            for a in range(start, stop, tile):
+                b = min(a + tile, stop)
+                self.write(X[a:b], Z[: b - a])
+                stored.put(a, Z[: b - a])
+
+        for_rows(put, X.shape[0], tile)
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
@@ -114,28 +123,18 @@ class DenseFeatures(ABC):
         more than a tile of features.
         """
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
-
-        def multiply(start: int, Z: NDArray) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.matmul(Z, coef, out=result[start : start + len(Z)])
-
-        self._each_tile(X, multiply)
-        return result
-
-    def _each_tile(self, X: Rows, work: Callable[[int, NDArray], object]) -> None:
-        """Let ``work(start, Z)`` take the features of each tile of rows, from row
-        `start` on, which last for the call.
-        """
         tile = self._tile_rows(X.dtype)
 
-        def loop(start: int, stop: int) -> None:
+        def multiply(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
             for a in range(start, stop, tile):
                 b = min(a + tile, stop)
                 self.write(X[a:b], Z[: b - a])
-                work(a, Z[: b - a])
+                with np.errstate(over="ignore", invalid="ignore"):
+                    np.matmul(Z[: b - a], coef, out=result[a:b])
 
-        for_rows(loop, X.shape[0], tile)
+        for_rows(multiply, X.shape[0], tile)
+        return result
 
     def require_output(self, X: Rows, cure: str) -> None:
         """Raise MemoryError, which names the cure, where the features of all rows do
