@@ -7,6 +7,7 @@ import html
 import json
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -107,6 +108,13 @@ COMMANDS = (
     "report",
     "inspect",
 )
+
+
+def test_the_package_is_the_command(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["bochner", "--version"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("bochner", run_name="__main__")
+    assert (end.value.code, capsys.readouterr().out) == (0, f"bochner {__version__}\n")
 
 
 def test_version_and_help(run):

@@ -331,7 +331,9 @@ def given_batch(
                 "part of it; to fit all rows in passes, call fit."
             )
         X, y, weight = stream.gather()[:3]
-    return inputs_of(X, names) if is_read else X, y, weight
+    if is_read:
+        X = inputs_of(X, names)
+    return X, y, weight
 
 
 def _tables_of(source: TableSource) -> Iterator[Any]:

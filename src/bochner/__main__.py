@@ -1,0 +1,5 @@
+"""The command, as ``python -m bochner``."""
+
+from bochner.cli import main
+
+main()
