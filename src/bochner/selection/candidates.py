@@ -194,15 +194,18 @@ def fit_hybrid(
     """Fit bins and Fourier features side by side, each with their own metrics.
 
     A trial with as many Fourier features as they have in a trial of their own, and with
-    few grids, tells the ridge penalties of Fourier features and of bins, unless these
-    are given.
+    more grids than tell the size of a metric, tells the ridge penalties of Fourier
+    features and of bins, unless these are given.
     """
     problem = race.problem
     learned = learned_metrics.metrics["fourier"]
     kernel = Gaussian(float(np.exp(-learned.sizes[0])))
     few = n_trial_features(problem)
     rows = trial_rows(race)
-    least = min(problem.trial_grids(rows.n_rows), learned_metrics.n_grids)
+    least = min(
+        POLICY.hybrid_growth * problem.trial_grids(rows.n_rows),
+        learned_metrics.n_grids,
+    )
     most = problem.space.n_components or max(
         2,
         min(

@@ -212,6 +212,9 @@ class Policy:
     # Shares of the loss: twice the features are taken where they lower it below the
     # first one, four times where below the second one
     pays: tuple[float, float] = (0.97, 0.90)
+    # Ratio of the grids beside them in a trial to those of other trials: with as few
+    # the model of Fourier features alone seems better
+    hybrid_growth: int = 2
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
     stored_features: int = 1 << 30  # of all rows, a byte each
     # Ridge penalties of the Fourier features beside bins, and in the same order of
