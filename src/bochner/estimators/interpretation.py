@@ -42,7 +42,6 @@ from bochner.features.device_features import current_device
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.inputs.checks import require_one_of
 from bochner.inputs.estimator import BaseKernelEstimator
-from bochner.inputs.opened import given_batch
 from bochner.inputs.training import encoded_source
 from bochner.markup import Markup, number, table
 from bochner.notices import is_quiet
@@ -293,8 +292,7 @@ class Interpretable(BaseKernelEstimator):
         check_is_fitted(self)
         require_one_of("n_repeats", n_repeats, "a positive integer")
         require_one_of("n_rows", n_rows, "a positive integer")
-        names = getattr(self, "feature_names_in_", None)
-        rows = self._checked(*given_batch(X, y, sample_weight, names=names))
+        rows = self._checked(*self._in_memory(X, y, sample_weight))
         rows = self._with_class_weights(rows)
         self._refuse_other_targets(rows.target)
         source = encoded_source(
@@ -571,9 +569,6 @@ class Interpretable(BaseKernelEstimator):
         check_is_fitted(self)
         if (X_train is None) != (y_train is None):
             raise ValueError("X_train and y_train are given together, or neither.")
-        names = getattr(self, "feature_names_in_", None)
-        X, y, _ = given_batch(X, y, None, names=names)
-        training = None
-        if X_train is not None:
-            training = given_batch(X_train, y_train, None, names=names)
+        X, y, _ = self._in_memory(X, y)
+        training = None if X_train is None else self._in_memory(X_train, y_train)
         return write_report(self, X, y, out, training=training)

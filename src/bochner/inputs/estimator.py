@@ -62,13 +62,19 @@ class BaseKernelEstimator(KernelParameter):
             return None
         return name if name in nw.from_native(X, eager_only=True).columns else None
 
+    def _in_memory(
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> tuple[Any, Any, Any]:
+        """Later rows as of `given_batch`, of sources with the columns of the fit."""
+        names = getattr(self, "feature_names_in_", None)
+        return given_batch(X, y, sample_weight, names=names)
+
     def _rows(self, X: Any, *, reset: bool, cautions: bool = True) -> Any:
         """Rows as `checked_rows` has them. The column of groups may stay in later
         tables, and files that fit the memory are read.
         """
         if not reset and not hasattr(X, "shape") and is_streamed(X):
-            names = getattr(self, "feature_names_in_", None)
-            X, _, _ = given_batch(X, None, None, names=names)
+            X, _, _ = self._in_memory(X, None)
         column = None if reset else self._column_of_groups(X)
         if column is not None:
             X = nw.from_native(X, eager_only=True).drop(column).to_native()
