@@ -85,6 +85,8 @@ def test_scores_of_frames_and_of_several_targets(regressor, houses, file):
     labels = ["age", "area"] * 60
     classifier = KernelMachineClassifier("gaussian", n_components=50, random_state=0)
     assert set(classifier.fit(houses[INPUTS], labels).classes_) == {"age", "area"}
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        classifier.fit(houses[INPUTS], labels[1:])
 
 
 def test_scores_of_other_estimators(houses, file):

@@ -250,8 +250,9 @@ def open_data(
     else:
         beside = y, sample_weight, groups
         names = [name for name in beside if isinstance(name, str)]
-        # A list of text may be the labels of all rows as well
+        # A list of text may be the labels of all rows as well, some of which are equal
         are_several = isinstance(y, list | tuple) and _are_names(y)
+        are_several = are_several and len({*y}) == len(y)
         are_several = are_several and is_frame(X) and len(y) != X.shape[0]
         names += list(y) if are_several else []
         if not names or not is_frame(X):
