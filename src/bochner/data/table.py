@@ -108,7 +108,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     order of day, month and year; and numbers such as 23.4 kg, $2,399, 5 %, 1.200,50 and
     (3.2) where nine tenths of the values are numbers of one unit. The other values of
     such a column, and words such as ?, - and n/a, count as missing. A warning says so.
-    Later rows are read in the same way, and ISO dates too.
+    Later rows are read in the same way, and ISO dates too. Columns of numbers and dates
+    may come as text later: a warning names values that are none, which count as
+    missing, and where most are none the column is refused.
 
     A missing number or date becomes the mean of its column (a point on a circle: its
     centre) and, if the fit saw one, a 1 in an extra column `<name>_missing`. A missing
