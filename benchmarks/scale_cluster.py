@@ -36,7 +36,7 @@ class Timed(NamedTuple):
 
 @contextmanager
 def cluster(n_workers: int) -> Iterator[Any]:
-    """A client of so many processes of one thread each."""
+    """A client of `n_workers` processes of one thread each."""
     from dask.distributed import Client, LocalCluster
 
     local = LocalCluster(

@@ -21,7 +21,7 @@ Arrays = tuple[NDArray, NDArray]
 
 
 def batches(X: NDArray, y: NDArray, count: int) -> Callable[[], Iterator[Arrays]]:
-    """A factory of so many batches."""
+    """A factory of `count` batches."""
     return lambda: zip(np.array_split(X, count), np.array_split(y, count), strict=True)
 
 

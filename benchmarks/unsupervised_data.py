@@ -24,7 +24,7 @@ def mnist(n: int = 60_000) -> Split:
 
 
 def few_labels(y: NDArray, each: int, seed: int) -> NDArray:
-    """The labels of so many rows of each class, -1 for all others."""
+    """The labels of `each` rows of each class, -1 for all others."""
     rng, marked = np.random.default_rng(seed), np.full(len(y), -1)
     rows = np.concatenate(
         [rng.choice(np.flatnonzero(y == k), each, replace=False) for k in np.unique(y)]

@@ -295,7 +295,7 @@ def entry(name, rank, losses, n_iter=1):
 def above_the_mean(race):
     """All candidates with losses below ten are clearly better than the mean."""
     race.losses_of_mean = 10 + np.random.default_rng(1).uniform(
-        size=len(race.weight_out)
+        size=len(race.validator.weight_out)
     )
     return race
 
@@ -362,9 +362,9 @@ class TestDecision:
         preferred for numbers, bins alone for classes.
         """
         race = above_the_mean(Race(problem_of(classes, n=1500)))
-        noise = np.random.default_rng(0).standard_normal(len(race.weight_out))
+        noise = np.random.default_rng(0).standard_normal(len(race.validator.weight_out))
         noise -= noise.mean()
-        gap = behind * race.validator.standard_error(noise)
+        gap = behind * race.validator.mean_and_error(noise)[1]
         race.entries += [
             entry("waves", 1, np.full(len(noise), 1.0), n_iter=0),
             entry("bins", 2 if classes else 4, 1 + gap + noise),
@@ -376,8 +376,8 @@ class TestDecision:
         race = Race(problem_of())
         mean = race.losses_of_mean
         noise = np.random.default_rng(0).standard_normal(len(mean))
-        noise -= np.average(noise, weights=race.weight_out)
-        gain = 1.5 * race.validator.standard_error(noise)
+        noise -= np.average(noise, weights=race.validator.weight_out)
+        gain = 1.5 * race.validator.mean_and_error(noise)[1]
         race.entries += [
             entry("linear", -1, mean),
             entry("bins", 4, mean - gain + noise),
@@ -386,6 +386,23 @@ class TestDecision:
         assert "mean of the targets" in race.decide()[1]
         race.entries[1] = entry("bins", 4, mean - 2 * gain + noise)
         assert race.decide()[0].name == "bins"
+
+    @pytest.mark.parametrize("classes", [False, True])
+    def test_infinite_losses_are_never_as_good(self, classes):
+        """Of a candidate whose predictions overflow."""
+        compared = above_the_mean(Race(problem_of(classes)))
+        base = np.random.default_rng(0).uniform(
+            1, 2, len(compared.validator.weight_out)
+        )
+        overflown = base.copy()
+        overflown[:3] = np.inf
+        compared.entries += [
+            entry("linear", -1, overflown),
+            entry("small", 0, overflown),
+            entry("finite", 2, base),
+            entry("large", 4, overflown),
+        ]
+        assert compared.decide()[0].name == "finite"
 
     def test_the_least_loss(self):
         compared = Race(problem_of())

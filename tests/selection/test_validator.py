@@ -136,16 +136,16 @@ class TestLosses:
         """
         losses = np.random.default_rng(0).exponential(size=OUT)
         plain = trials_on()
-        assert plain.standard_error(losses) == pytest.approx(
+        assert plain.mean_and_error(losses)[1] == pytest.approx(
             losses.std() / np.sqrt(OUT), rel=1e-10
         )
-        assert plain.standard_error(np.ones(OUT)) == pytest.approx(0, abs=1e-12)
+        assert plain.mean_and_error(np.ones(OUT))[1] == pytest.approx(0, abs=1e-12)
         weight = trials_on(weighted=True).weight_out
         shares = weight / weight.sum()
         expected = np.sqrt(
             (shares**2 * (losses - np.average(losses, weights=weight)) ** 2).sum()
         )
-        assert trials_on(weighted=True).standard_error(losses) == pytest.approx(
+        assert trials_on(weighted=True).mean_and_error(losses)[1] == pytest.approx(
             expected, rel=1e-10
         )
 

@@ -119,8 +119,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         part of their features. "auto" is
         "squared" if `alpha` is given, with fewer than 1,000 rows, or beyond 200 million
         rows times classes times grids. Otherwise bins alone and linear models have the
-        logistic loss if its log loss on validation rows is clearly lower; it alone is
-        fitted where the comparison of candidates has told so.
+        logistic loss if its log loss on validation rows is clearly lower.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses
         conjugate gradients on features that are stored in memory if they fit. "auto" is

@@ -20,13 +20,7 @@ from bochner.selection.exact import validate_exactly
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Candidate, Report, RowsCurve
-from bochner.selection.validation import (
-    ValidationResult,
-    Validator,
-    average,
-    mean_and_error,
-    standard_error,
-)
+from bochner.selection.validation import ValidationResult, Validator
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 Sizes = Sequence[tuple[float, float]]
@@ -99,8 +93,6 @@ class CandidateResult:
 class Race:
     """Candidates of a problem and their validation results; sizes and seconds are those
     of its `Report`.
-
-    Losses are those of rows of weight `weight_out`.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -112,8 +104,6 @@ class Race:
         self.sizes: list[tuple[str, float, float]] = []
         self.not_tried: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
-        self.weight_out = self.validator.weight_out
-        self.group_out = self.validator.group_out
         self.losses_of_mean = self.validator.losses_of_mean
 
     @contextmanager
@@ -140,7 +130,7 @@ class Race:
 
     def loss(self, entry: CandidateResult) -> float:
         """Mean validation loss."""
-        return average(entry.losses, self.weight_out)
+        return self.validator.average(entry.losses)
 
     def enter(self, candidates: Sequence[Callable[[], CandidateResult]]) -> None:
         """Fit candidates side by side."""
@@ -154,7 +144,7 @@ class Race:
 
     def is_signal(self, entry: CandidateResult) -> bool:
         """Whether a candidate is clearly better than the mean of the targets."""
-        return self.better(entry.losses, self.losses_of_mean, POLICY.certain)
+        return self.validator.better(entry.losses, self.losses_of_mean, POLICY.certain)
 
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
         """Losses of a candidate with a quarter, half and all of the rows that it was
@@ -186,11 +176,8 @@ class Race:
 
         sizes = [max(n // 4, 1), max(n // 2, 1), n]
         losses_by_size = in_threads(losses, sizes)
-        out = validator.weight_out, validator.group_out
-        means, errors = zip(
-            *(mean_and_error(one, *out) for one in losses_by_size), strict=True
-        )
-        gain, error = mean_and_error(losses_by_size[1] - losses_by_size[2], *out)
+        means, errors = zip(*map(validator.mean_and_error, losses_by_size), strict=True)
+        gain, error = validator.mean_and_error(losses_by_size[1] - losses_by_size[2])
         scale = means[1] if 0 < means[1] < np.inf else np.inf
         return RowsCurve(sizes, list(means), list(errors), gain / scale, error / scale)
 
@@ -219,7 +206,7 @@ class Race:
             clear = POLICY.near if is_preferred else POLICY.clear
             if not is_signal:
                 clear = POLICY.certain
-            return not self.better(best.losses, entry.losses, clear)
+            return not self.validator.better(best.losses, entry.losses, clear)
 
         chosen = next(filter(is_as_good, sorted(self.entries, key=place)))
         if len(self.entries) == 1:
@@ -234,22 +221,13 @@ class Race:
             "preferred",
         )
 
-    def better(self, one: NDArray, other: NDArray, clear: float) -> bool:
-        """Whether the validation losses of one candidate are lower than another's by
-        more than `clear` standard errors.
-        """
-        gain = other - one
-        return average(gain, self.weight_out) > clear * standard_error(
-            gain, self.weight_out, self.group_out
-        )
-
     def report(self, chosen: str, reason: str) -> Report:
         """The candidates, the selected one, and the reason."""
         criterion = "log loss" if self.validator.classes else "squared error"
         best = next((one for one in self.entries if one.name == chosen), None)
         return Report(
             criterion,
-            len(self.weight_out),
+            len(self.validator.weight_out),
             [self._candidate(one, best or one) for one in self.entries],
             chosen,
             reason,
@@ -277,17 +255,15 @@ class Race:
 
     def _candidate(self, one: CandidateResult, best: CandidateResult) -> Candidate:
         """A candidate for the report, and how it compares with the chosen one."""
-        noise = standard_error(one.trial.losses, self.weight_out, self.group_out)
-        behind, error = mean_and_error(
-            one.losses - best.losses, self.weight_out, self.group_out
-        )
+        loss, noise = self.validator.mean_and_error(one.losses)
+        behind, error = self.validator.mean_and_error(one.losses - best.losses)
         lost = "as good within the noise"
         if behind >= POLICY.clear * error:
             lost = f"{behind / (error or np.inf):.1f} standard errors worse"
         return Candidate(
             one.name,
             one.size,
-            self.loss(one),
+            loss,
             noise,
             one.trial.seconds,
             "" if one is best else lost,

@@ -159,7 +159,9 @@ def learn_metrics(
     leader = None
     if fourier is not None:
         race.add(fourier)
-        is_ahead = race.better(base.trial.losses, fourier.losses, POLICY.certain)
+        is_ahead = race.validator.better(
+            base.trial.losses, fourier.losses, POLICY.certain
+        )
         leader = BINS_ALONE if problem.is_large and is_ahead else None
     work = _more_for_bins(problem, sample, base)
     others = dict(zip(work, in_threads(call, list(work.values())), strict=True))
@@ -196,7 +198,7 @@ def linear_leads(race: Race, sample: LearningRows) -> bool:
     if waves is None:
         return False
     leads = all(
-        race.better(linear.losses, losses, BEHIND)
+        race.validator.better(linear.losses, losses, BEHIND)
         for losses in (sized.trial.losses, waves.losses)
     )
     if leads:

@@ -88,10 +88,10 @@ def search_size(
     best = walk_downhill(loss, best, 1.0, POLICY.farthest_size)
     is_hasty = not problem.has_time
     if best - 1 in tried and best + 1 in tried:
-        noise = POLICY.clear * validator.standard_error(
-            tried[best - 1].losses - tried[best].losses
+        _, noise = validator.mean_and_error(tried[best - 1].losses - tried[best].losses)
+        best += coarser_minimum(
+            (loss(best - 1), loss(best), loss(best + 1)), POLICY.clear * noise
         )
-        best += coarser_minimum((loss(best - 1), loss(best), loss(best + 1)), noise)
     nearest = min(tried, key=lambda size: abs(size - best))
     final = (
         tried[nearest]

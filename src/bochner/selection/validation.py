@@ -59,24 +59,18 @@ def average(losses: NDArray, weight: NDArray) -> float:
     return mean if np.isfinite(mean) else np.inf
 
 
-def standard_error(
-    losses: NDArray, weight: NDArray, group: Indices | None = None
-) -> float:
-    """Standard error of the weighted mean; that of sums over groups, where the rows of
-    a group, (n,), are alike.
-    """
-    share = weight / weight.sum()
-    deviations = share * (losses - share @ losses)
-    if group is not None:
-        deviations = np.bincount(group, deviations)
-    return float(np.sqrt(np.square(deviations).sum()))
-
-
 def mean_and_error(
     losses: NDArray, weight: NDArray, group: Indices | None = None
 ) -> tuple[float, float]:
-    """Weighted mean, and its standard error."""
-    return float(weight / weight.sum() @ losses), standard_error(losses, weight, group)
+    """Weighted mean, and its standard error; that of sums over groups, where the rows
+    of a group, (n,), are alike.
+    """
+    share = weight / weight.sum()
+    mean = share @ losses
+    deviations = share * (losses - mean)
+    if group is not None:
+        deviations = np.bincount(group, deviations)
+    return float(mean), float(np.sqrt(np.square(deviations).sum()))
 
 
 def never(least: NDArray) -> bool:
@@ -361,9 +355,17 @@ class Validator:
         """Weighted mean loss; infinite where one is no number."""
         return average(losses, self.weight_out)
 
-    def standard_error(self, losses: NDArray) -> float:
-        """Standard error of the weighted mean loss."""
-        return standard_error(losses, self.weight_out, self.group_out)
+    def mean_and_error(self, losses: NDArray) -> tuple[float, float]:
+        """Weighted mean loss, and its standard error."""
+        return mean_and_error(losses, self.weight_out, self.group_out)
+
+    def better(self, one: NDArray, other: NDArray, clear: float) -> bool:
+        """Whether the losses of one candidate are lower than another's by more than
+        `clear` standard errors.
+        """
+        with np.errstate(invalid="ignore"):  # infinite losses
+            gain, noise = self.mean_and_error(other - one)
+        return bool(gain == np.inf or gain > clear * noise)
 
     def iterate(
         self,
@@ -395,12 +397,11 @@ class Validator:
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
         trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued))
         best = int(np.argmin(trace.least))
-        gains = (
-            mean_and_error(losses - trace.losses[best], self.weight_out, self.group_out)
-            for losses in trace.losses
-        )
+        least = trace.losses[best]
         k = next(
-            (k for k, (gain, noise) in enumerate(gains) if gain <= clear * noise), best
+            k
+            for k, losses in enumerate(trace.losses)
+            if k == best or not self.better(least, losses, clear)
         )
         n_iter = max(int(trace.n_iter[k]), 1)
         losses = trace.losses[k]
