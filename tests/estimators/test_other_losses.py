@@ -250,8 +250,8 @@ class TestAuto:
 
     @pytest.mark.parametrize("is_noisy", [True, False])
     def test_some_of_many_rows_decide(self, is_noisy, policy):
-        """Odds of single columns want the logistic loss, and a chessboard without noise
-        the squared one, whether all rows decide or a third of them.
+        """Odds of single columns want the logistic loss, and 25 fields of a chessboard
+        without noise the squared one, whether all rows decide or a third of them.
         """
         rng = np.random.default_rng(0)
         n = 3000
@@ -261,8 +261,8 @@ class TestAuto:
             y = rng.uniform(size=2 * n) < expit(odds.sum(axis=1))
         else:
             X = rng.uniform(size=(2 * n, 2))
-            y = np.floor(4 * X).sum(axis=1) % 2 == 1
-        kernel = Laplacian(2.0 if is_noisy else 0.3)
+            y = np.floor(5 * X).sum(axis=1) % 2 == 1
+        kernel = Laplacian(2.0 if is_noisy else 0.5)
 
         def fitted():
             model = KernelMachineClassifier(kernel, "binning", 60, random_state=0)

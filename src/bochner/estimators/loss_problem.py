@@ -20,6 +20,7 @@ from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
     HeldOutPredictions,
     average,
+    has_stalled,
     mean_and_error,
 )
 from bochner.solvers.iterative import IterativeRidge, Without
@@ -276,11 +277,11 @@ class LossProblem:
     def search(self, first_trial: LossTrial, power: int = 0) -> LossTrial:
         """The trial with the best ridge penalty for the rows held out.
 
-        A smaller penalty than that of the first trial must be clearly better. A larger
-        one must be worthwhile, and with sweeps it is taken unless it is clearly worse.
-        Steps of Newton's method begin where those for another penalty ended; sweeps, of
-        which the number regularises, begin anew. Of very many entries one penalty is
-        tried.
+        Smaller penalties than that of the first trial, which need fewer sweeps, are
+        tried first, and larger ones where no smaller one is clearly better. Each must
+        be clearly better than the one before. Steps of Newton's method begin where
+        those for another penalty ended; sweeps, of which the number regularises, begin
+        anew. Of very many entries one penalty is tried.
 
         Parameters
         ----------
@@ -298,21 +299,13 @@ class LossProblem:
             begun = first_trial.start if self.sweeps else trial.end
             return self.trial(begun, trial.alpha * factor, AIM * trial.loss)
 
-        def is_better(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
-            if not is_larger:
-                return self.is_clearly_better(other, best)
-            if self.sweeps:
-                return not self.is_clearly_better(best, other)
-            return other.loss < (1 - POLICY.worthwhile) * best.loss
-
         best = first_trial
-        for is_larger in (True, False):
-            factor = POLICY.penalty_step if is_larger else 1 / POLICY.penalty_step
-            for _ in range(POLICY.farthest_penalty + (-power if is_larger else power)):
+        for direction in (-1, 1):
+            for _ in range(POLICY.farthest_penalty - direction * power):
                 if self.budget.is_over:
                     return best
-                other = tried(best, factor)
-                if not is_better(other, best, is_larger):
+                other = tried(best, POLICY.penalty_step**direction)
+                if not self.is_clearly_better(other, best):
                     break
                 best = other
             if best is not first_trial:
@@ -491,8 +484,4 @@ class _Trace:
             fall = self.losses[-2] - self.losses[-1]
             if self.losses[-1] - fall * (self.most_steps - n_steps) > self.aim:
                 return True
-        last = self.losses[-POLICY.patience :]
-        before = self.losses[: -POLICY.patience]
-        return len(before) > 0 and min(before) - min(last) <= POLICY.worthwhile * abs(
-            min(before)
-        )
+        return has_stalled(self.losses)

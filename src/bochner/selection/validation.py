@@ -8,7 +8,7 @@ after every iteration, for to stop early regularises too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -82,8 +82,17 @@ def has_plateaued(least: NDArray) -> bool:
     """Whether the loss fell too little over the last few iterations."""
     n = POLICY.patience
     return len(least) > n and bool(
-        least[-1 - n] - least[-1] <= POLICY.worthwhile * least[-1]
+        least[-1 - n] - least[-1] <= POLICY.worthwhile * abs(least[-1])
     )
+
+
+def has_stalled(losses: Sequence[float]) -> bool:
+    """Whether losses have risen twice in a row, or fell too little over the last few
+    steps.
+    """
+    if len(losses) > 2 and losses[-3] < losses[-2] < losses[-1]:
+        return True
+    return has_plateaued(np.minimum.accumulate(losses))
 
 
 def in_time(budget: Budget, has_plateaued: Plateau) -> Plateau:
@@ -449,8 +458,7 @@ class Validator:
         def visit(problem: Reweighted, n_sweeps: int) -> bool:
             F = rows.forward(problem.coef) + problem.offset[:, np.newaxis]
             sweeps.append(loss.value(self.targets.T, F))
-            means = [self.average(losses) for losses in sweeps]
-            return has_plateaued(np.minimum.accumulate(means))
+            return has_stalled([self.average(losses) for losses in sweeps])
 
         minimise_by_sweeps(
             problem,
