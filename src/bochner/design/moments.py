@@ -13,7 +13,7 @@ from bochner.data.array_source import Block
 from bochner.data.weights import are_one, are_unit, unit_weights
 from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import in_threads
+from bochner.engines.local import in_threads, tiles
 from bochner.features.base import DenseFeatures
 
 PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
@@ -216,8 +216,7 @@ class Moments:
         feature_mean = means[:D]
         target_mean = means[D:]
         gram = self.matrix[:D, :D] if overwrite else self.matrix[:D, :D].copy()
-        for start in range(0, D, CENTRED):
-            part = slice(start, start + CENTRED)
+        for part in tiles(0, D, CENTRED):
             gram[part] -= self.weight * np.outer(feature_mean[part], feature_mean)
         cross = self.matrix[:D, D:-1] - self.weight * np.outer(
             feature_mean, target_mean

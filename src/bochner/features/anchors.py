@@ -16,7 +16,7 @@ from bochner.arrays import Floats
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import STEP, for_rows, require_memory
+from bochner.engines.local import STEP, for_tiles, require_memory
 from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.stored import StoredSparse, require_length
 from bochner.kernels.base import check_count
@@ -253,12 +253,10 @@ class AnchorFeatures(FeatureMap):
         row_bytes = len(self.landmarks_) * X.dtype.itemsize
         tile = max(TILE_BYTES // row_bytes // STEP, 1) * STEP
 
-        def loop(start: int, stop: int) -> None:
-            for a in range(start, stop, tile):
-                rows = slice(a, min(a + tile, stop))
-                ids[rows], weights[rows] = _nearest(self._squared_distances(X[rows]), s)
+        def find(rows: slice) -> None:
+            ids[rows], weights[rows] = _nearest(self._squared_distances(X[rows]), s)
 
-        for_rows(loop, X.shape[0], tile)
+        for_tiles(find, X.shape[0], tile)
         return ids, weights
 
     def map_rows(self, X: Rows) -> sp.csr_matrix:

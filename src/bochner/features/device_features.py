@@ -212,19 +212,18 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
         features, place, np.float64 if X.dtype == torch.float64 else np.float32
     )
     assert there is not None
-    amplitudes, (n, D) = (
-        place.put(there.amplitudes.astype(there.dtype)),
-        (X.shape[0], len(there.amplitudes)),
-    )
     try:
-        Z = torch.empty((n, D), dtype=X.dtype, device=place.device)
-        there.waves[0].write(X, Z, amplitudes)
+        Z = there.of(X)
+        Z *= place.put(there.amplitudes.astype(there.dtype))
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        what = f"The array of {n:,} x {D:,} features"
+        n = X.shape[0]
+        D = len(there.amplitudes)
         raise place.memory_error(
-            n * D * there.dtype.itemsize, what, features.remedy
+            n * D * there.dtype.itemsize,
+            f"The array of {n:,} x {D:,} features",
+            features.remedy,
         ) from error
     return Z
 

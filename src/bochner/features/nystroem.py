@@ -15,7 +15,7 @@ from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.algebra import binary_unit, product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import for_rows, require_memory
+from bochner.engines.local import for_tiles, require_memory
 from bochner.features.base import (
     DenseFeatureMap,
     DenseFeatures,
@@ -170,14 +170,11 @@ class NystroemFeatures(DenseFeatureMap):
         """
         folded = product(self.root_, coef.astype(np.float64)).astype(X.dtype)
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
-        tile = self._tile_rows(X.dtype)
 
-        def loop(start: int, stop: int) -> None:
-            for a in range(start, stop, tile):
-                part = slice(a, min(a + tile, stop))
-                np.matmul(self._values(X[part]), folded, out=result[part])
+        def multiply(rows: slice) -> None:
+            np.matmul(self._values(X[rows]), folded, out=result[rows])
 
-        for_rows(loop, X.shape[0], tile)
+        for_tiles(multiply, X.shape[0], self._tile_rows(X.dtype))
         return result
 
     def _tile_rows(self, dtype: np.dtype) -> int:

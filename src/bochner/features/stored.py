@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bochner.data.weights import are_unit
 from bochner.engines.algebra import product
-from bochner.engines.local import fold, for_rows, in_threads, shards
+from bochner.engines.local import fold, for_rows, in_threads, shards, tiles
 
 TILE_ROWS, SHARD_ROWS = 256, 512
 LITTLE = 1 << 18  # entries of bins, which are read before another thread has begun
@@ -93,8 +93,8 @@ class StoredFloats(Stored):
         )
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        for a in range(0, self.n_rows, TILE_ROWS):
-            Q += weight[:, a : a + TILE_ROWS] @ np.square(self.Z[a : a + TILE_ROWS])
+        for rows in tiles(0, self.n_rows, TILE_ROWS):
+            Q += weight[:, rows] @ np.square(self.Z[rows])
 
 
 class StoredBytes(Stored):
@@ -153,9 +153,9 @@ class StoredBytes(Stored):
 
     def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
         weight = weight.astype(np.float32, copy=False)
-        for a in range(0, self.n_rows, TILE_ROWS):
-            Z = self.Z[a : a + TILE_ROWS].astype(np.float32)
-            Q += weight[:, a : a + TILE_ROWS] @ np.square(Z) * self.unit**2
+        for rows in tiles(0, self.n_rows, TILE_ROWS):
+            Z = self.Z[rows].astype(np.float32)
+            Q += weight[:, rows] @ np.square(Z) * self.unit**2
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         from bochner.loops.bytes import normal, normal_of_two
@@ -164,8 +164,7 @@ class StoredBytes(Stored):
         weight = weight.astype(np.float32)
 
         def work(start: int, stop: int, sums: NDArray) -> None:
-            for a in range(start, stop, TILE_ROWS):
-                rows = slice(a, min(a + TILE_ROWS, stop))
+            for rows in tiles(start, stop, TILE_ROWS):
                 for k in range(0, len(V) - 1, 2):
                     normal_of_two(
                         self.Z[rows], weight[rows], V[k : k + 2], sums[k : k + 2]
