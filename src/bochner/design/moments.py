@@ -158,6 +158,8 @@ class Moments:
         ValueError
             Where the numbers are not below D / P, or P does not divide D.
         """
+        from bochner.loops.bins import add_panel, count_pairs, sum_pairs, sum_rows
+
         P = len(ids)
         D = self.n_features
         B = D // max(P, 1)
@@ -166,16 +168,46 @@ class Moments:
                 f"{P:,} grids do not number {D:,} columns: bins must be hashed to "
                 "have moments."
             )
-        bins = _Bins(
-            ids.astype(np.min_scalar_type(B - 1), copy=False), B, values, weight
-        )
+        ids = ids.astype(np.min_scalar_type(B - 1), copy=False)
+        is_one_value = values.shape[1] == 1
+        counted = is_one_value and are_unit(weight)
+        scales = values[:, 0].astype(np.float64) if is_one_value else np.ones(P)
+        columns = tiles(0, D, B)
+        T = np.ascontiguousarray(np.column_stack([y, np.ones(len(y))]).T) * weight
+
+        def times_value(p: int, factor: NDArray) -> NDArray:
+            return factor if is_one_value else factor * values[p]
+
+        def add_pairs(p: int, first: int) -> None:
+            """Add products of grid p with itself or earlier ones, from the first on."""
+            factor = times_value(p, weight)
+            for q in range(first, min(first + PAIRED, p + 1), 2):
+                pair = [q] if q == p else [q, q + 1]
+                second = pair[-1]
+                panels = np.zeros((2, B, B), np.int32 if counted else np.float64)
+                if counted:
+                    count_pairs(ids[p], ids[q], ids[second], panels)
+                else:
+                    factors = times_value(q, factor), times_value(second, factor)
+                    sum_pairs(ids[p], ids[q], ids[second], *factors, panels)
+                for other, panel in zip(pair, panels, strict=False):
+                    add_panel(
+                        panel,
+                        scales[p] * scales[other],
+                        self.matrix[columns[p], columns[other]],
+                        self.matrix[columns[other], columns[p]],
+                    )
+
+        def add_sums(p: int) -> None:
+            bin_sums = np.zeros((len(T), B))
+            sum_rows(ids[p], times_value(p, T), bin_sums)
+            self.matrix[D:, columns[p]] += scales[p] * bin_sums
+
         items = [(p, q) for p in range(P) for q in range(0, p + 1, PAIRED)]
-        in_threads(lambda item: bins.add_pairs(*item, self.matrix), items)
-        E = np.column_stack([y, np.ones(len(y))])
-        T = np.ascontiguousarray(E.T) * weight
-        in_threads(lambda p: bins.add_sums(p, T, self.matrix[D:]), range(P))
+        in_threads(lambda item: add_pairs(*item), items)
+        in_threads(add_sums, range(P))
         self.matrix[:D, D:] = self.matrix[D:, :D].T
-        E *= np.sqrt(weight)[:, np.newaxis]
+        E = np.column_stack([y, np.ones(len(y))]) * np.sqrt(weight)[:, np.newaxis]
         with single_threaded_blas():
             self.matrix[D:, D:] += E.T @ E
         self.n_rows += int(np.count_nonzero(weight))
@@ -229,77 +261,6 @@ class Moments:
         D = self.n_features
         squares = np.diagonal(self.matrix)[:D] - self.matrix[-1, :D] ** 2 / self.weight
         return float(np.maximum(squares, 0.0).sum())
-
-
-class _Bins:
-    """Rows of hashed bins.
-
-    Parameters
-    ----------
-    ids : unsigned integer array of shape (P, b)
-    n_buckets : int
-        Columns B of each grid.
-    values : array of shape (P, b) or (P, 1)
-    weight : array of shape (b,)
-    """
-
-    def __init__(
-        self, ids: NDArray, n_buckets: int, values: NDArray, weight: NDArray
-    ) -> None:
-        self.ids = ids
-        self.n_buckets = n_buckets
-        self.weight = weight
-        self.values = None if values.shape[1] == 1 else values
-        self.scales = (
-            values[:, 0].astype(np.float64)
-            if self.values is None
-            else np.ones(len(ids))
-        )
-
-    def _columns(self, p: int) -> slice:
-        return slice(p * self.n_buckets, (p + 1) * self.n_buckets)
-
-    def add_pairs(self, p: int, first: int, matrix: NDArray) -> None:
-        """Add products of grid p with itself or earlier ones, some of them from the
-        first on, to a matrix.
-        """
-        from bochner.loops.bins import add_panel, count_pairs, sum_pairs
-
-        shape = (2, self.n_buckets, self.n_buckets)
-        grid_columns = self._columns(p)
-        counted = self.values is None and are_unit(self.weight)
-        factor = self._times(p, self.weight)
-        for q in range(first, min(first + PAIRED, p + 1), 2):
-            pair = [q] if q == p else [q, q + 1]
-            others = q, pair[-1]
-            ids = [self.ids[one] for one in (p, *others)]
-            panels = np.zeros(shape, np.int32 if counted else np.float64)
-            if counted:
-                count_pairs(*ids, panels)
-            else:
-                sum_pairs(*ids, *[self._times(one, factor) for one in others], panels)
-            for one, panel in zip(pair, panels, strict=False):
-                other = self._columns(one)
-                add_panel(
-                    panel,
-                    self.scales[p] * self.scales[one],
-                    matrix[grid_columns, other],
-                    matrix[other, grid_columns],
-                )
-
-    def _times(self, p: int, factor: NDArray) -> NDArray:
-        """A factor of each row times its value in a grid, but for what `scales`
-        hold.
-        """
-        return factor if self.values is None else factor * self.values[p]
-
-    def add_sums(self, p: int, T: NDArray, sums: NDArray) -> None:
-        """Add T Z of grid p to sums, of shape (K + 1, >= D), T of shape (K + 1, b)."""
-        from bochner.loops.bins import sum_rows
-
-        bin_sums = np.zeros((len(T), self.n_buckets))
-        sum_rows(self.ids[p], self._times(p, T), bin_sums)
-        sums[:, self._columns(p)] += self.scales[p] * bin_sums
 
 
 def _joined(

@@ -45,8 +45,8 @@ class Blocks:
     def __iter__(self) -> Iterator[Block]:
         for block in self.source.blocks(self.rows):
             pause()  # work may be left between two of them
-            typed = self.dtype is None or block.X.dtype == self.dtype
-            yield block if typed else block._replace(X=block.X.astype(self.dtype))
+            dtype = block.X.dtype if self.dtype is None else self.dtype
+            yield block._replace(X=block.X.astype(dtype, copy=False))
             self.advance(len(block.weight))
 
 

@@ -164,7 +164,11 @@ class AnchorFeatures(FeatureMap):
                 self.origin_ = X.mean(axis=0, dtype=np.float64)
         seeds = rng.integers(2**31, size=2).tolist()
         if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
-            chosen = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
+            # Rows of a table may be sorted
+            chosen: NDArray = np.arange(X.shape[0])
+            if len(chosen) > AXES_ROWS:
+                axes_rng = np.random.default_rng(seeds[0])
+                chosen = np.sort(axes_rng.choice(chosen, AXES_ROWS, replace=False))
             self.directions_ = self._principal(X[chosen], weight[chosen], seeds[0])
         first, mass = distinct_rows(X, weight)
         U = self.coordinates(X[first])
@@ -336,15 +340,6 @@ def _has_directions(X: Rows) -> bool:
         return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
     most = (1 - LOWEST) * X.shape[0] * len(varies)
     return bool((low >= 0).all() and X.nnz <= most)
-
-
-def _some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp] | slice:
-    """Numbers of rows drawn at random, in order, for the rows of a table may be
-    sorted; all where there are few.
-    """
-    if n_rows <= most:
-        return slice(None)
-    return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
 
 
 def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:

@@ -4,7 +4,7 @@ features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -277,7 +277,7 @@ class StoredOnDevice(Stored):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         self._add(self.place.product(self._put(T), self.Z), Q)
 
-    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+    def squares(self, weight: NDArray, Q: NDArray) -> None:
         Q += to_host(
             self.place.product(self._put(weight), self.Z * self.Z)
         ) * np.square(self.amplitudes)

@@ -215,18 +215,9 @@ class TridiagonalInverse(ShiftedInverse):
     def __init__(self, matrix: NDArray, rounding: float) -> None:
         self.matrix = Tridiagonal(matrix)
         self.rounding = rounding
-        self._alphas: list[float] = []
-        self._last: list[tuple[NDArray, NDArray]] = []
 
     def _factors(self, alphas: NDArray) -> list[tuple[NDArray, NDArray]]:
-        """Of each alpha, and kept, as forms and solutions are mostly asked for the
-        same ones.
-        """
-        asked = alphas.tolist()
-        if asked != self._alphas:
-            self._alphas = asked
-            self._last = [self.matrix.factors(alpha, self.rounding) for alpha in asked]
-        return self._last
+        return [self.matrix.factors(alpha, self.rounding) for alpha in alphas.tolist()]
 
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
         rotated = self.matrix.rotate(B)
