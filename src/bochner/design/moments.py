@@ -110,11 +110,27 @@ class Moments:
             held.append((bins.ids.astype(number), bins.values, y, weight))
             n_bytes += sum(part.nbytes for part in held[-1])
             if n_bytes > BIN_BYTES:
-                self.add_bins(*_joined(held))
-                held.clear()
+                self._add_held(held)
                 n_bytes = 0
         if held:
-            self.add_bins(*_joined(held))
+            self._add_held(held)
+
+    def _add_held(self, held: list[tuple[NDArray, ...]]) -> None:
+        """Add numbers, values, targets and weights of blocks of rows as those of one
+        block, and forget them.
+
+        The more rows, the less it matters that their moments go through the whole of a
+        large matrix.
+        """
+        ids, values, targets, weights = zip(*held, strict=True)
+        held.clear()
+        weight = np.concatenate(weights)
+        self.add_bins(
+            np.hstack(ids),
+            values[0] if values[0].shape[1] == 1 else np.hstack(values),
+            np.concatenate(targets),
+            unit_weights(len(weight)) if are_one(weight) else weight,
+        )
 
     def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is
@@ -261,22 +277,3 @@ class Moments:
         D = self.n_features
         squares = np.diagonal(self.matrix)[:D] - self.matrix[-1, :D] ** 2 / self.weight
         return float(np.maximum(squares, 0.0).sum())
-
-
-def _joined(
-    held: list[tuple[NDArray, ...]],
-) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Numbers, values, targets and weights of blocks of rows as those of one block.
-
-    The more rows, the less it matters that their moments go through the whole of a
-    large matrix.
-    """
-    ids, values, targets, weights = zip(*held, strict=True)
-    one_value = values[0].shape[1] == 1
-    weight = np.concatenate(weights)
-    return (
-        np.hstack(ids),
-        values[0] if one_value else np.hstack(values),
-        np.concatenate(targets),
-        unit_weights(len(weight)) if are_one(weight) else weight,
-    )

@@ -97,7 +97,14 @@ class DenseFeatures(ABC):
             return StoredFloats(Z)
         centre = np.zeros(len(bounds)) if centre is None else centre
         stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
-        self._each_tile(X, lambda rows, Z: stored.put(rows.start, Z))
+
+        def put(rows: slice) -> None:
+            part = X[rows]
+            Z = np.empty((part.shape[0], self.n_features_out), X.dtype)
+            self.write(part, Z)
+            stored.put(rows.start, Z)
+
+        for_tiles(put, X.shape[0], self._tile_rows(X.dtype))
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
@@ -112,25 +119,15 @@ class DenseFeatures(ABC):
         """
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
 
-        def multiply(rows: slice, Z: NDArray) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.matmul(Z, coef, out=result[rows])
-
-        self._each_tile(X, multiply)
-        return result
-
-    def _each_tile(self, X: Rows, use: Callable[[slice, NDArray], object]) -> None:
-        """Call ``use(rows, Z)`` with the features of a few rows at a time, which stay
-        in a core's cache.
-        """
-
-        def compute(rows: slice) -> None:
+        def multiply(rows: slice) -> None:
             part = X[rows]
             Z = np.empty((part.shape[0], self.n_features_out), X.dtype)
             self.write(part, Z)
-            use(rows, Z)
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(Z, coef, out=result[rows])
 
-        for_tiles(compute, X.shape[0], self._tile_rows(X.dtype))
+        for_tiles(multiply, X.shape[0], self._tile_rows(X.dtype))
+        return result
 
     def require_output(self, X: Rows, cure: str) -> None:
         """Raise MemoryError, which names the cure, where the features of all rows do

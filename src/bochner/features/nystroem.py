@@ -38,6 +38,7 @@ from bochner.kernels.spectral_measures import Isotropic
 from bochner.kernels.stationary import Stationary
 
 LEAST_EIGENVALUE = 1e-9  # over the largest one; what is below is rounding
+LLOYD_STEPS = 3  # of k-means
 
 
 class NystroemFeatures(DenseFeatureMap):
@@ -226,7 +227,7 @@ class NystroemFeatures(DenseFeatureMap):
         return centre, (1 / scale).astype(dtype), np.ascontiguousarray(V.astype(dtype))
 
 
-def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> Floats:
+def k_means(X: Any, weight: NDArray, centres: Any) -> Floats:
     """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any
     number of threads.
     """
@@ -235,7 +236,7 @@ def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> Floats:
     unit = float(binary_unit(abs(X).max()))
     X = X * (1 / unit)
     centres = as_dense(centres).astype(X.dtype) * (1 / unit)
-    for _ in range(n_iter):
+    for _ in range(LLOYD_STEPS):
         products = X @ centres.T if sp.issparse(X) else product(X, centres.T)
         nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(
             axis=1
