@@ -4,11 +4,13 @@ where they are done.
 
 import os
 import signal
+from functools import partial
 
 import numpy as np
 
 from bochner.data.array_source import ArraySource
-from bochner.design.reductions import sum_of_moments
+from bochner.design.moments import Moments
+from bochner.design.reductions import SumOverRows
 from bochner.engines.local import _allowed
 from bochner.features import FourierFeatures
 from bochner.inputs.targets import Standardised
@@ -22,7 +24,8 @@ def rows():
     X = np.random.default_rng(0).standard_normal((1100, 3))
     features = FourierFeatures(n_components=20, random_state=0).fit(X)
     source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
-    work = sum_of_moments(20, 2, np.dtype(float), 256)
+    dtype = np.dtype(float)
+    work = SumOverRows(partial(Moments, 20, 2, dtype), 256, 1 << 20, dtype)
     return (
         [source.span(k, k + 1) for k in range(source.n_parts)],
         work,

@@ -9,13 +9,15 @@ import textwrap
 import threading
 import weakref
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 
 from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
-from bochner.design.reductions import sum_of_moments
+from bochner.design.moments import Moments
+from bochner.design.reductions import SumOverRows
 from bochner.engines import local
 from bochner.engines.local import (
     LOCAL,
@@ -569,7 +571,8 @@ class TestLocalEngine:
         X = np.random.default_rng(0).standard_normal((700, 3))
         features = FourierFeatures(n_components=20, random_state=0).fit(X)
         source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
-        work = sum_of_moments(20, 2, np.dtype(float), 256)
+        dtype = np.dtype(float)
+        work = SumOverRows(partial(Moments, 20, 2, dtype), 256, 1 << 20, dtype)
         here = reduce(
             LOCAL, [source.span(0, 2), source.span(2, 3)], work, (None, features)
         )

@@ -187,7 +187,7 @@ class TestLeaveOneOut:
         ones.
         """
         problem = Problem(D=D, weight=weight)
-        loo = leave_one_out(factorisation(problem.design), lambda: problem.design)
+        loo = leave_one_out(factorisation(problem.design), problem.design)
         w = np.ones(40) if weight is None else weight
         told = slice(None) if len(loo.y) == 40 else w > 0
         np.testing.assert_array_equal(loo.y, problem.Y[told])
@@ -242,7 +242,7 @@ class TestLeaveOneOut:
         np.testing.assert_allclose(factor.gcv(ALPHAS), other.gcv(ALPHAS), rtol=1e-6)
         distinct = leave_one_out(
             other,
-            lambda: Design(design.source.distinct(), problem.features, np.float64),
+            Design(design.source.distinct(), problem.features, np.float64),
         )
         np.testing.assert_allclose(
             leave_one_out(factor, None)(ALPHAS), distinct(ALPHAS), rtol=1e-6
@@ -259,9 +259,9 @@ class TestLeaveOneOut:
         factor = primal(Design(source, weighted.features, np.float64))
         assert source.distinct().n_rows == len(np.unique(rows))
         other = leave_one_out(
-            factor, lambda: Design(source.distinct(), weighted.features, np.float64)
+            factor, Design(source.distinct(), weighted.features, np.float64)
         )
-        one = leave_one_out(primal(weighted.design), lambda: weighted.design)
+        one = leave_one_out(primal(weighted.design), weighted.design)
         np.testing.assert_allclose(one(ALPHAS), other(ALPHAS), rtol=1e-8)
 
     def test_equal_rows_of_other_targets_are_left_out_together(self):
@@ -272,7 +272,7 @@ class TestLeaveOneOut:
         factor = primal(Design(source, problem.features, np.float64))
         distinct = source.distinct()
         found = leave_one_out(
-            factor, lambda: Design(distinct, problem.features, np.float64)
+            factor, Design(distinct, problem.features, np.float64)
         ).predict(0.5)
         for prediction, x in zip(found, distinct.X, strict=True):
             left = (problem.X[rows] != x).any(axis=1).astype(float)
@@ -287,9 +287,7 @@ class TestLeaveOneOut:
         factor = primal(problem.design, n_alphas)
         loo = leave_one_out(
             factor,
-            lambda: Design(
-                problem.design.source.take(some), problem.features, np.float64
-            ),
+            Design(problem.design.source.take(some), problem.features, np.float64),
         )
         expected = exact.leave_one_out(problem.Z, problem.Y, 0.1, weight)[some]
         np.testing.assert_allclose(loo.predict(0.1), expected, rtol=1e-8)
@@ -299,7 +297,7 @@ class TestLeaveOneOut:
 
     def test_in_blocks(self, weight, monkeypatch):
         problem = Problem(weight=weight)
-        loo = leave_one_out(primal(problem.design), lambda: problem.design)
+        loo = leave_one_out(primal(problem.design), problem.design)
         scores, predictions = loo(ALPHAS), loo.predict(0.1)
         monkeypatch.setattr(Design, "block_rows", property(lambda self: 7))
         np.testing.assert_allclose(loo(ALPHAS), scores, rtol=1e-10)
@@ -310,7 +308,7 @@ class TestLeaveOneOut:
         negative mean squared error.
         """
         problem = Problem(n=60, D=12, K=1)
-        loo = leave_one_out(primal(problem.design), lambda: problem.design)(ALPHAS)
+        loo = leave_one_out(primal(problem.design), problem.design)(ALPHAS)
         theirs = RidgeCV(ALPHAS, store_cv_results=True).fit(problem.Z, problem.Y[:, 0])
         np.testing.assert_allclose(loo, theirs.cv_results_.mean(axis=0), rtol=1e-8)
         assert best_alpha(ALPHAS, loo) == theirs.alpha_
@@ -321,7 +319,7 @@ class TestLeaveOneOut:
         """
         double, single = Problem(), Problem(dtype=np.float32)
         scores = [
-            leave_one_out(primal(p.design), lambda p=p: p.design)(ALPHAS[1:])
+            leave_one_out(primal(p.design), p.design)(ALPHAS[1:])
             for p in (double, single)
         ]
         # Centred Gram matrices differ by 1e-7 n in each entry, relative to alpha 1e-7 *
@@ -335,15 +333,13 @@ class TestLeaveOneOut:
         ratios = []
         for seed in range(40):
             problem = Problem(n=40, D=12, K=40, seed=seed)
-            loo = leave_one_out(
-                primal(problem.design), lambda problem=problem: problem.design
-            )
+            loo = leave_one_out(primal(problem.design), problem.design)
             expected = ((problem.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
             ratios.append(loo(np.array([0.1]))[0] / expected)
         error = np.std(ratios, ddof=1) / np.sqrt(len(ratios))
         assert abs(np.mean(ratios) - 1) <= 4 * error < 0.1
         few = Problem(n=40, D=12, K=16)
-        loo = leave_one_out(primal(few.design), lambda: few.design)
+        loo = leave_one_out(primal(few.design), few.design)
         expected = ((few.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
         np.testing.assert_allclose(loo(np.array([0.1]))[0], expected, rtol=1e-10)
 
@@ -365,7 +361,7 @@ class TestChoice:
             dual(problem.design, 1),
         ):
             score = (
-                leave_one_out(factor, lambda: problem.design)
+                leave_one_out(factor, problem.design)
                 if criterion == "loo"
                 else factor.gcv
             )
@@ -443,9 +439,7 @@ def test_targets_without_variance(factorisation):
         problem.Z @ coef + factor.intercept(coef), 3.0, rtol=1e-12
     )
     assert np.all(np.isfinite(factor.gcv(ALPHAS)))
-    np.testing.assert_allclose(
-        leave_one_out(factor, lambda: design)(ALPHAS), 0, atol=1e-20
-    )
+    np.testing.assert_allclose(leave_one_out(factor, design)(ALPHAS), 0, atol=1e-20)
 
 
 @FACTORS
@@ -459,4 +453,4 @@ def test_few_rows(factorisation, n):
         problem.Z @ coef + intercept,
     )
     assert np.all(np.isfinite(factor.gcv(ALPHAS)))
-    assert np.all(np.isfinite(leave_one_out(factor, lambda: problem.design)(ALPHAS)))
+    assert np.all(np.isfinite(leave_one_out(factor, problem.design)(ALPHAS)))

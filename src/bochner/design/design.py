@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -21,7 +21,6 @@ from bochner.design.reductions import (
     SumOverRows,
     factor_bytes,
     require_factor_memory,
-    sum_of_moments,
 )
 from bochner.devices.device import Device
 from bochner.engines.base import Engine
@@ -194,26 +193,37 @@ class Design:
         """
         D = self.features.n_features_out
         K = self.source.n_outputs
+        columns = D + K + 1
+        size = self.dtype.itemsize
         spans = self.spans()
-        most_bytes = 2 * limited(Blocks.most_bytes)
-        if self.on_device is not None:
-            n_bytes = factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=most_bytes)
-            require_factor_memory(n_bytes, D)
-            empty = partial(DeviceMoments, D, K, self.dtype)
-            rows = self._device_rows(self.on_device)
-            work = SumOverRows(empty, rows, moments_bytes(D, K), self.dtype)
-            moments = self.reduce(work, self.on_device, spans)
+        shared = len(spans) == 1
+        binned = hashed_bins(self.features) is not None
+        device = self.on_device
+        features: Any = device
+        if device is not None:
+            rows = self._device_rows(device)
+            empty: Callable[[], Moments] = partial(DeviceMoments, D, K, self.dtype)
+            n_bytes = moments_bytes(D, K)
+        elif binned:
+            # Counts, or sums in float64
+            features = self.features
+            rows = min(max(256, self.block_rows // 2), BINNED_ROWS)
+            empty = partial(Moments, D, K, np.float64)
+            n_bytes = 8 * columns**2 + 2 * Blocks.most_bytes + Blocks.reading_bytes
         else:
-            binned = hashed_bins(self.features) is not None
+            # Where there is one sum all threads make each product, block by block
+            features = self.dense
             rows = max(256, self.block_rows // 2)
-            shared = len(spans) == 1
-            blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, most_bytes)
-            n_sums = 1 if shared else len(spans).bit_length()
-            n_bytes = factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks)
-            require_factor_memory(n_bytes, D)
-            rows = min(rows, BINNED_ROWS) if binned else rows
-            work = sum_of_moments(D, K, self.dtype, rows, binned, shared)
-            moments = self.reduce(work, self.features if binned else self.dense, spans)
+            empty = partial(Moments, D, K, self.dtype, shared)
+            n_bytes = columns**2 * (8 + size) + rows * columns * size
+            n_bytes += Blocks.reading_bytes
+        n_sums = 1 if shared else len(spans).bit_length()
+        blocks = min(4 * rows * columns * size, 2 * limited(Blocks.most_bytes))
+        require_factor_memory(
+            factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D
+        )
+        work = SumOverRows(empty, rows, n_bytes, self.dtype)
+        moments = self.reduce(work, features, spans)
         return Moments.holding(
             np.require(moments.matrix, None, "W"),
             moments.n_rows,
@@ -251,7 +261,9 @@ class Design:
         work = replace(work, advance=self.advance)
         if len(spans) == 1:
             total = work.empty()
-            total.add(features, work.blocks(self.source))
+            total.add(
+                features, Blocks(self.source, work.rows, work.dtype, self.advance)
+            )
             return total
         return reduce(
             LOCAL, [self.source.span(*span) for span in spans], work, (None, features)
@@ -362,25 +374,20 @@ class Design:
         """Blocks with stored features, computed again and without rounding in every
         pass.
         """
-        if self.on_device is not None:
-            rows = self._device_rows(self.on_device)
-            return Passes(
-                self.source, self.on_device, self.dtype, rows, centres, self.advance
-            )
-        return self._passes(centres)
-
-    def _passes(self, centres: Centres | None) -> Passes:
-        rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
-        return Passes(
-            self.source, self.features, self.dtype, rows, centres, self.advance
-        )
+        features: Any = self.on_device
+        if features is None:
+            features = self.features
+            rows = self._stored_rows(features.stored_bytes(self.dtype, packed=False))
+        else:
+            rows = self._device_rows(features)
+        return Passes(self.source, features, self.dtype, rows, centres, self.advance)
 
     def _groups(self, centres: Centres | None) -> Groups:
         """The blocks on the workers of the engine, held there where it and their
         memory allow it.
         """
         engine = self.engine
-        passes = self._passes(centres)
+        passes = replace(self, place=None).again(centres)
         n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
         ranges = self.source.part_ranges(RANGES)
         edges = even_ranges([one.n_rows or len(one.parts) for one in ranges], n_groups)

@@ -22,7 +22,7 @@ from bochner.design.reductions import Blocks
 from bochner.devices.device import Device, to_host
 from bochner.devices.device_fourier import with_smaller_blocks
 from bochner.engines.algebra import copy_triangle
-from bochner.engines.local import shards
+from bochner.engines.local import shards, tiles
 from bochner.engines.prefetch import in_turn
 from bochner.features.device_features import LANES, DeviceFeatures
 from bochner.settings import current
@@ -143,8 +143,7 @@ class GramSum:
         E : array of shape (b, K)
             On the device, in the precision of Z.
         """
-        for start in range(0, Z.shape[0], ROWS):
-            rows = slice(start, start + ROWS)
+        for rows in tiles(0, Z.shape[0], ROWS):
             self._add(Z[rows], E[rows])
 
     def _add(self, Z: Any, E: Any) -> None:
@@ -157,9 +156,8 @@ class GramSum:
         if place.has_equal_double:
             Z = Z.double()
             E = E.double()
-        for start in range(0, D, PANEL):
-            panel = slice(start, min(start + PANEL, D))
-            down = slice(start, D)
+        for panel in tiles(0, D, PANEL):
+            down = slice(panel.start, D)
             self._total[down, panel].add_(place.product(Z[:, down].T, Z[:, panel]))
         self._total[D:, :D].add_(products_beside(place, E, Z))
         self._total[D:, D:].add_(products_beside(place, E, E))

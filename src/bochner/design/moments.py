@@ -13,7 +13,7 @@ from bochner.data.array_source import Block
 from bochner.data.weights import are_one, are_unit, unit_weights
 from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import in_threads
+from bochner.engines.local import in_threads, tiles
 from bochner.features.base import DenseFeatures
 
 PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
@@ -110,11 +110,27 @@ class Moments:
             held.append((bins.ids.astype(number), bins.values, y, weight))
             n_bytes += sum(part.nbytes for part in held[-1])
             if n_bytes > BIN_BYTES:
-                self.add_bins(*_joined(held))
-                held.clear()
+                self._add_held(held)
                 n_bytes = 0
         if held:
-            self.add_bins(*_joined(held))
+            self._add_held(held)
+
+    def _add_held(self, held: list[tuple[NDArray, ...]]) -> None:
+        """Add numbers, values, targets and weights of blocks of rows as those of one
+        block, and forget them.
+
+        The more rows, the less it matters that their moments go through the whole of a
+        large matrix.
+        """
+        ids, values, targets, weights = zip(*held, strict=True)
+        held.clear()
+        weight = np.concatenate(weights)
+        self.add_bins(
+            np.hstack(ids),
+            values[0] if values[0].shape[1] == 1 else np.hstack(values),
+            np.concatenate(targets),
+            unit_weights(len(weight)) if are_one(weight) else weight,
+        )
 
     def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is
@@ -158,6 +174,8 @@ class Moments:
         ValueError
             Where the numbers are not below D / P, or P does not divide D.
         """
+        from bochner.loops.bins import add_panel, count_pairs, sum_pairs, sum_rows
+
         P = len(ids)
         D = self.n_features
         B = D // max(P, 1)
@@ -166,16 +184,46 @@ class Moments:
                 f"{P:,} grids do not number {D:,} columns: bins must be hashed to "
                 "have moments."
             )
-        bins = _Bins(
-            ids.astype(np.min_scalar_type(B - 1), copy=False), B, values, weight
-        )
+        ids = ids.astype(np.min_scalar_type(B - 1), copy=False)
+        is_one_value = values.shape[1] == 1
+        counted = is_one_value and are_unit(weight)
+        scales = values[:, 0].astype(np.float64) if is_one_value else np.ones(P)
+        columns = tiles(0, D, B)
+        T = np.ascontiguousarray(np.column_stack([y, np.ones(len(y))]).T) * weight
+
+        def times_value(p: int, factor: NDArray) -> NDArray:
+            return factor if is_one_value else factor * values[p]
+
+        def add_pairs(p: int, first: int) -> None:
+            """Add products of grid p with itself or earlier ones, from the first on."""
+            factor = times_value(p, weight)
+            for q in range(first, min(first + PAIRED, p + 1), 2):
+                pair = [q] if q == p else [q, q + 1]
+                second = pair[-1]
+                panels = np.zeros((2, B, B), np.int32 if counted else np.float64)
+                if counted:
+                    count_pairs(ids[p], ids[q], ids[second], panels)
+                else:
+                    factors = times_value(q, factor), times_value(second, factor)
+                    sum_pairs(ids[p], ids[q], ids[second], *factors, panels)
+                for other, panel in zip(pair, panels, strict=False):
+                    add_panel(
+                        panel,
+                        scales[p] * scales[other],
+                        self.matrix[columns[p], columns[other]],
+                        self.matrix[columns[other], columns[p]],
+                    )
+
+        def add_sums(p: int) -> None:
+            bin_sums = np.zeros((len(T), B))
+            sum_rows(ids[p], times_value(p, T), bin_sums)
+            self.matrix[D:, columns[p]] += scales[p] * bin_sums
+
         items = [(p, q) for p in range(P) for q in range(0, p + 1, PAIRED)]
-        in_threads(lambda item: bins.add_pairs(*item, self.matrix), items)
-        E = np.column_stack([y, np.ones(len(y))])
-        T = np.ascontiguousarray(E.T) * weight
-        in_threads(lambda p: bins.add_sums(p, T, self.matrix[D:]), range(P))
+        in_threads(lambda item: add_pairs(*item), items)
+        in_threads(add_sums, range(P))
         self.matrix[:D, D:] = self.matrix[D:, :D].T
-        E *= np.sqrt(weight)[:, np.newaxis]
+        E = np.column_stack([y, np.ones(len(y))]) * np.sqrt(weight)[:, np.newaxis]
         with single_threaded_blas():
             self.matrix[D:, D:] += E.T @ E
         self.n_rows += int(np.count_nonzero(weight))
@@ -216,8 +264,7 @@ class Moments:
         feature_mean = means[:D]
         target_mean = means[D:]
         gram = self.matrix[:D, :D] if overwrite else self.matrix[:D, :D].copy()
-        for start in range(0, D, CENTRED):
-            part = slice(start, start + CENTRED)
+        for part in tiles(0, D, CENTRED):
             gram[part] -= self.weight * np.outer(feature_mean[part], feature_mean)
         cross = self.matrix[:D, D:-1] - self.weight * np.outer(
             feature_mean, target_mean
@@ -230,93 +277,3 @@ class Moments:
         D = self.n_features
         squares = np.diagonal(self.matrix)[:D] - self.matrix[-1, :D] ** 2 / self.weight
         return float(np.maximum(squares, 0.0).sum())
-
-
-class _Bins:
-    """Rows of hashed bins.
-
-    Parameters
-    ----------
-    ids : unsigned integer array of shape (P, b)
-    n_buckets : int
-        Columns B of each grid.
-    values : array of shape (P, b) or (P, 1)
-    weight : array of shape (b,)
-    """
-
-    def __init__(
-        self, ids: NDArray, n_buckets: int, values: NDArray, weight: NDArray
-    ) -> None:
-        self.ids = ids
-        self.n_buckets = n_buckets
-        self.weight = weight
-        self.values = None if values.shape[1] == 1 else values
-        self.scales = (
-            values[:, 0].astype(np.float64)
-            if self.values is None
-            else np.ones(len(ids))
-        )
-
-    def _columns(self, p: int) -> slice:
-        return slice(p * self.n_buckets, (p + 1) * self.n_buckets)
-
-    def add_pairs(self, p: int, first: int, matrix: NDArray) -> None:
-        """Add products of grid p with itself or earlier ones, some of them from the
-        first on, to a matrix.
-        """
-        from bochner.loops.bins import add_panel, count_pairs, sum_pairs
-
-        shape = (2, self.n_buckets, self.n_buckets)
-        grid_columns = self._columns(p)
-        counted = self.values is None and are_unit(self.weight)
-        factor = self._times(p, self.weight)
-        for q in range(first, min(first + PAIRED, p + 1), 2):
-            pair = [q] if q == p else [q, q + 1]
-            others = q, pair[-1]
-            ids = [self.ids[one] for one in (p, *others)]
-            panels = np.zeros(shape, np.int32 if counted else np.float64)
-            if counted:
-                count_pairs(*ids, panels)
-            else:
-                sum_pairs(*ids, *[self._times(one, factor) for one in others], panels)
-            for one, panel in zip(pair, panels, strict=False):
-                other = self._columns(one)
-                add_panel(
-                    panel,
-                    self.scales[p] * self.scales[one],
-                    matrix[grid_columns, other],
-                    matrix[other, grid_columns],
-                )
-
-    def _times(self, p: int, factor: NDArray) -> NDArray:
-        """A factor of each row times its value in a grid, but for what `scales`
-        hold.
-        """
-        return factor if self.values is None else factor * self.values[p]
-
-    def add_sums(self, p: int, T: NDArray, sums: NDArray) -> None:
-        """Add T Z of grid p to sums, of shape (K + 1, >= D), T of shape (K + 1, b)."""
-        from bochner.loops.bins import sum_rows
-
-        bin_sums = np.zeros((len(T), self.n_buckets))
-        sum_rows(self.ids[p], self._times(p, T), bin_sums)
-        sums[:, self._columns(p)] += self.scales[p] * bin_sums
-
-
-def _joined(
-    held: list[tuple[NDArray, ...]],
-) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Numbers, values, targets and weights of blocks of rows as those of one block.
-
-    The more rows, the less it matters that their moments go through the whole of a
-    large matrix.
-    """
-    ids, values, targets, weights = zip(*held, strict=True)
-    one_value = values[0].shape[1] == 1
-    weight = np.concatenate(weights)
-    return (
-        np.hstack(ids),
-        values[0] if one_value else np.hstack(values),
-        np.concatenate(targets),
-        unit_weights(len(weight)) if are_one(weight) else weight,
-    )

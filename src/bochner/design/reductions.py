@@ -6,14 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from bochner.data.array_source import Block, Source
-from bochner.design.moments import Moments
 from bochner.engines.local import limited, pause, require_memory
 from bochner.engines.progress import Advance, no_advance
 
@@ -47,8 +45,8 @@ class Blocks:
     def __iter__(self) -> Iterator[Block]:
         for block in self.source.blocks(self.rows):
             pause()  # work may be left between two of them
-            typed = self.dtype is None or block.X.dtype == self.dtype
-            yield block if typed else block._replace(X=block.X.astype(self.dtype))
+            dtype = block.X.dtype if self.dtype is None else self.dtype
+            yield block._replace(X=block.X.astype(dtype, copy=False))
             self.advance(len(block.weight))
 
 
@@ -88,40 +86,10 @@ class SumOverRows:
             for other processes; else None.
         """
         source, features = shared
+        rows = rows if source is None else source.with_parts(rows)
         total = self.empty()
-        total.add(
-            features, self.blocks(rows if source is None else source.with_parts(rows))
-        )
+        total.add(features, Blocks(rows, self.rows, self.dtype, self.advance))
         return total
-
-    def blocks(self, source: Source) -> Blocks:
-        """The blocks of a source, as this work takes them."""
-        return Blocks(source, self.rows, self.dtype, self.advance)
-
-
-def sum_of_moments(
-    n_features: int,
-    n_outputs: int,
-    dtype: np.dtype,
-    rows: int,
-    binned: bool = False,
-    shared: bool = False,
-) -> SumOverRows:
-    """The work that sums `Moments` in blocks of `rows` rows: of dense features, or of
-    hashed bins in float64.
-
-    With `shared` all threads make each product of dense features, so that shards follow
-    on one another.
-    """
-    columns = n_features + n_outputs + 1
-    size = dtype.itemsize
-    if binned:
-        empty = partial(Moments, n_features, n_outputs, np.float64)
-        n_bytes = 8 * columns**2 + 2 * Blocks.most_bytes
-    else:
-        empty = partial(Moments, n_features, n_outputs, dtype, shared)
-        n_bytes = columns**2 * (8 + size) + rows * columns * size
-    return SumOverRows(empty, rows, n_bytes + Blocks.reading_bytes, dtype)
 
 
 def factor_bytes(

@@ -116,22 +116,17 @@ class DeviceFourier:
         )
         return cls(place, frequencies, offsets, features.bounds())
 
-    def write(self, X: Any, out: Any, amplitudes: Any = None) -> None:
+    def write(self, X: Any, out: Any) -> None:
         """Write the features into an array of the device, shape (b, D).
 
         A few rows at a time, so that their angles take little memory beside the
         features.
-
-        Parameters
-        ----------
-        amplitudes : array of shape (D,), on the device, optional
-            Factors on the columns.
         """
         step = max(TILE // max(int(self.frequencies.shape[1]), 1), 1)
         for start in range(0, X.shape[0], step):
-            self._write(X[start : start + step], out[start : start + step], amplitudes)
+            self._write(X[start : start + step], out[start : start + step])
 
-    def _write(self, X: Any, out: Any, amplitudes: Any) -> None:
+    def _write(self, X: Any, out: Any) -> None:
         torch = self.place.torch
         angles = self.place.product(X, self.frequencies)
         m = int(angles.shape[1])
@@ -142,9 +137,5 @@ class DeviceFourier:
             (torch.sin, 0, pairs, pairs),
             (torch.cos, pairs, m, 2 * pairs),
         ):
-            if start == stop:
-                continue
-            columns = slice(first, first + stop - start)
-            wave(angles[:, start:stop], out=out[:, columns])
-            if amplitudes is not None:
-                out[:, columns] *= amplitudes[columns]
+            if start < stop:
+                wave(angles[:, start:stop], out=out[:, first : first + stop - start])

@@ -26,7 +26,7 @@ from scipy.linalg import LinAlgError, cython_blas, cython_lapack, eigh
 
 from bochner.arrays import Floats
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import in_threads
+from bochner.engines.local import in_threads, tiles
 
 LETTERS = {"f": "s", "d": "d"}
 NO_FACTOR = "The matrix is not positive definite, or singular."
@@ -180,13 +180,12 @@ def product(A: NDArray, B: NDArray) -> NDArray:
         with single_threaded_blas():
             return np.matmul(A, B, out=out)
     tall = n >= m
-    tiles = _tiles(0, max(n, m), TILE if tall else PANEL)
 
     def tile(part: slice) -> None:
         rows, columns = (part, slice(None)) if tall else (slice(None), part)
         np.matmul(A[rows], B[:, columns], out=out[rows, columns])
 
-    in_threads(tile, tiles)
+    in_threads(tile, tiles(0, max(n, m), TILE if tall else PANEL))
     return out
 
 
@@ -203,7 +202,7 @@ def gram(A: NDArray, out: NDArray | None = None) -> NDArray:
         below = slice(part.start, D)
         np.matmul(A[:, below].T, A[:, part], out=out[below, part])
 
-    in_threads(panel, _tiles(0, D, PANEL))
+    in_threads(panel, tiles(0, D, PANEL))
     copy_triangle(out, below=False)
     return out
 
@@ -215,7 +214,7 @@ def cholesky(matrix: NDArray) -> NDArray:
     Entries above the diagonal stay what they were. Raises LinAlgError where the matrix
     is not positive definite.
     """
-    for panel in _tiles(0, len(matrix), PANEL):
+    for panel in tiles(0, len(matrix), PANEL):
         _eliminate(matrix, panel)
     return matrix
 
@@ -223,7 +222,7 @@ def cholesky(matrix: NDArray) -> NDArray:
 def _eliminate(matrix: NDArray, panel: slice) -> None:
     """One panel of a factor, and what is left below of the matrix."""
     end = panel.stop
-    tiles = _tiles(end, len(matrix), PANEL)
+    below = tiles(end, len(matrix), PANEL)
     corner = np.asfortranarray(matrix[panel, panel])
     with single_threaded_blas():
         potrf(corner)
@@ -238,8 +237,8 @@ def _eliminate(matrix: NDArray, panel: slice) -> None:
         products[:, part.start - end :] = np.tril(products[:, part.start - end :])
         matrix[part, end : part.stop] -= products
 
-    in_threads(divide, tiles)
-    in_threads(update, tiles[::-1])
+    in_threads(divide, below)
+    in_threads(update, below[::-1])
 
 
 def with_least_shift(
@@ -323,7 +322,7 @@ def copy_triangle(matrix: NDArray, below: bool) -> None:
         diagonal_tile[...] = np.triu(diagonal_tile) + np.triu(diagonal_tile, 1).T
         whole[rest, part] = whole[part, rest].T
 
-    in_threads(tile, _tiles(0, len(matrix), PANEL))
+    in_threads(tile, tiles(0, len(matrix), PANEL))
 
 
 def solve_lower(
@@ -338,7 +337,7 @@ def solve_lower(
     """
     n = len(lower)
     dtype = lower.dtype if dtype is None else np.dtype(dtype)
-    blocks = _tiles(0, n, PANEL)
+    blocks = tiles(0, n, PANEL)
     inverses = in_threads(
         lambda block: _inverse(
             lower[block, block].astype(dtype, copy=False), transposed
@@ -356,7 +355,7 @@ def solve_lower(
             X[block] = inverse @ X[block]
         return X
 
-    return np.hstack(in_threads(tile, _tiles(0, B.shape[1], TILE)))
+    return np.hstack(in_threads(tile, tiles(0, B.shape[1], TILE)))
 
 
 def _inverse(lower: NDArray, transposed: bool) -> NDArray:
@@ -378,11 +377,6 @@ def solve_cholesky(lower: NDArray, B: NDArray) -> NDArray:
                     trsv(lower, column, transposed=True)
         return X
     return solve_lower(lower, solve_lower(lower, B), transposed=True)
-
-
-def _tiles(start: int, stop: int, size: int) -> list[slice]:
-    """Consecutive ranges of at most `size` numbers."""
-    return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
 
 
 DENSE = 1000  # rows, up to which LAPACK is as fast

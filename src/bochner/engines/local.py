@@ -394,6 +394,23 @@ def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP) 
     in_threads(lambda edge: work(*edge), list(pairwise(edges)))
 
 
+def tiles(start: int, stop: int, size: int) -> list[slice]:
+    """Consecutive ranges of at most `size` numbers."""
+    return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
+
+
+def for_tiles(work: Callable[[slice], object], n_rows: int, size: int) -> None:
+    """Call ``work(rows)`` on consecutive ranges of at most `size` rows, on all
+    threads; see `for_rows`.
+    """
+
+    def piece(start: int, stop: int) -> None:
+        for rows in tiles(start, stop, size):
+            work(rows)
+
+    for_rows(piece, n_rows, size)
+
+
 def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, int]]:
     """Ranges that cover ``range(n_rows)``, a power of two of them, of at least `least`
     rows where there are several.

@@ -16,7 +16,7 @@ from bochner.arrays import Floats
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import STEP, for_rows, require_memory
+from bochner.engines.local import STEP, for_tiles, require_memory
 from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.stored import StoredSparse, require_length
 from bochner.kernels.base import check_count
@@ -164,7 +164,11 @@ class AnchorFeatures(FeatureMap):
                 self.origin_ = X.mean(axis=0, dtype=np.float64)
         seeds = rng.integers(2**31, size=2).tolist()
         if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
-            chosen = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
+            # Rows of a table may be sorted
+            chosen: NDArray = np.arange(X.shape[0])
+            if len(chosen) > AXES_ROWS:
+                axes_rng = np.random.default_rng(seeds[0])
+                chosen = np.sort(axes_rng.choice(chosen, AXES_ROWS, replace=False))
             self.directions_ = self._principal(X[chosen], weight[chosen], seeds[0])
         first, mass = distinct_rows(X, weight)
         U = self.coordinates(X[first])
@@ -253,12 +257,10 @@ class AnchorFeatures(FeatureMap):
         row_bytes = len(self.landmarks_) * X.dtype.itemsize
         tile = max(TILE_BYTES // row_bytes // STEP, 1) * STEP
 
-        def loop(start: int, stop: int) -> None:
-            for a in range(start, stop, tile):
-                rows = slice(a, min(a + tile, stop))
-                ids[rows], weights[rows] = _nearest(self._squared_distances(X[rows]), s)
+        def find(rows: slice) -> None:
+            ids[rows], weights[rows] = _nearest(self._squared_distances(X[rows]), s)
 
-        for_rows(loop, X.shape[0], tile)
+        for_tiles(find, X.shape[0], tile)
         return ids, weights
 
     def map_rows(self, X: Rows) -> sp.csr_matrix:
@@ -338,15 +340,6 @@ def _has_directions(X: Rows) -> bool:
         return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
     most = (1 - LOWEST) * X.shape[0] * len(varies)
     return bool((low >= 0).all() and X.nnz <= most)
-
-
-def _some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp] | slice:
-    """Numbers of rows drawn at random, in order, for the rows of a table may be
-    sorted; all where there are few.
-    """
-    if n_rows <= most:
-        return slice(None)
-    return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
 
 
 def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:

@@ -31,7 +31,7 @@ from bochner.data.table_input import (
 from bochner.data.weights import unit_weights
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
-from bochner.engines.local import for_rows, require_memory
+from bochner.engines.local import for_tiles, require_memory
 from bochner.features.stored import Stored, StoredBytes, StoredFloats, StoredRows
 from bochner.kernels import Kernel
 from bochner.kernels.base import clone_with_mark
@@ -79,14 +79,11 @@ class DenseFeatures(ABC):
         other columns are left alone.
         """
         Z = np.empty((X.shape[0], self.n_features_out), X.dtype) if out is None else out
-        tile = self._tile_rows(X.dtype)
 
-        def loop(start: int, stop: int) -> None:
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[a:b])
+        def write(rows: slice) -> None:
+            self.write(X[rows], Z[rows])
 
-        for_rows(loop, X.shape[0], tile)
+        for_tiles(write, X.shape[0], self._tile_rows(X.dtype))
         return Z
 
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
@@ -100,16 +97,14 @@ class DenseFeatures(ABC):
             return StoredFloats(Z)
         centre = np.zeros(len(bounds)) if centre is None else centre
         stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
-        tile = self._tile_rows(X.dtype)
 
-        def put(start: int, stop: int) -> None:
-            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                stored.put(a, Z[: b - a])
+        def put(rows: slice) -> None:
+            part = X[rows]
+            Z = np.empty((part.shape[0], self.n_features_out), X.dtype)
+            self.write(part, Z)
+            stored.put(rows.start, Z)
 
-        for_rows(put, X.shape[0], tile)
+        for_tiles(put, X.shape[0], self._tile_rows(X.dtype))
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
@@ -123,17 +118,15 @@ class DenseFeatures(ABC):
         more than a tile of features.
         """
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
-        tile = self._tile_rows(X.dtype)
 
-        def multiply(start: int, stop: int) -> None:
-            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                with np.errstate(over="ignore", invalid="ignore"):
-                    np.matmul(Z[: b - a], coef, out=result[a:b])
+        def multiply(rows: slice) -> None:
+            part = X[rows]
+            Z = np.empty((part.shape[0], self.n_features_out), X.dtype)
+            self.write(part, Z)
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(Z, coef, out=result[rows])
 
-        for_rows(multiply, X.shape[0], tile)
+        for_tiles(multiply, X.shape[0], self._tile_rows(X.dtype))
         return result
 
     def require_output(self, X: Rows, cure: str) -> None:

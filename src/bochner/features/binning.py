@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from bochner.engines.local import for_rows, in_threads, require_memory
+from bochner.engines.local import for_rows, in_threads, require_memory, tiles
 from bochner.features.base import (
     Centres,
-    DenseFeatures,
+    DenseView,
     FeatureMap,
     Rows,
     random_generator,
@@ -369,16 +369,14 @@ class BinningFeatures(FeatureMap):
         if sp.issparse(X) or lookups.n_buckets or grids.is_smooth:
             # The bins of a block of rows are held at a time
             V = np.ascontiguousarray(coef.T)
-            for a in range(0, X.shape[0], DOT_ROWS):
-                rows = slice(a, a + DOT_ROWS)
+            for rows in tiles(0, X.shape[0], DOT_ROWS):
                 sums[rows] += self.store(X[rows]).forward(V).T
             return sums.astype(coef.dtype)
         X = np.ascontiguousarray(X)
         V = np.ascontiguousarray(coef)
 
         def add(start: int, stop: int) -> None:
-            for a in range(start, stop, lookups.tile_rows):
-                rows = slice(a, min(a + lookups.tile_rows, stop))
+            for rows in tiles(start, stop, lookups.tile_rows):
                 columns = by_columns(X[rows])
                 bins.add_coefficients(
                     *columns, grids.lattices, lookups.tables, V, sums[rows]
@@ -455,22 +453,10 @@ def hashed_bins(features: FeatureMap) -> BinningFeatures | None:
     return inner if isinstance(inner, BinningFeatures) and inner.has_buckets else None
 
 
-class DenseBins(DenseFeatures):
+class DenseBins(DenseView):
     """Hashed bins as dense rows, zeros and all: for few rows, of which most solvers ask
     for nothing else.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        Drawn, of hashed bins.
     """
-
-    def __init__(self, features: FeatureMap) -> None:
-        self.features = features
-
-    @property
-    def n_features_out(self) -> int:
-        return self.features.n_features_out
 
     def write(self, X: Rows, out: NDArray) -> None:
         out[:, : self.n_features_out] = self.features.map_rows(X).toarray()

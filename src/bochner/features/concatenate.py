@@ -4,9 +4,9 @@ often one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -255,10 +255,8 @@ class ConcatenatedFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of training rows, of which every map takes note."""
-        held = [
-            part.fit_store(X, packed, centre) for part, centre in self._each(centres)
-        ]
-        return StoredTogether(held, self.scales, self.edges_)
+        stores = [part.fit_store for part in self.maps_]
+        return self._together(stores, X, packed, centres)
 
     def finalize(self) -> None:
         """Finalize every map, and lay out their columns."""
@@ -279,13 +277,10 @@ class ConcatenatedFeatures(FeatureMap):
         """Write the features of a few rows, where all are dense, into the first
         columns of `out`.
         """
-        spans = pairwise(self.edges_)
-        for part, scale, (first, stop) in zip(
-            self.maps_, self.scales, spans, strict=True
-        ):
-            Z = np.empty((X.shape[0], stop - first), out.dtype)
+        for part, scale, columns in self._each():
+            Z = np.empty((X.shape[0], columns.stop - columns.start), out.dtype)
             part.write(X, Z)
-            np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])
+            np.multiply(Z, scale, out=out[:, columns])
 
     @property
     def learns_weights(self) -> bool:
@@ -306,16 +301,18 @@ class ConcatenatedFeatures(FeatureMap):
         self, X: Rows, packed: bool = False, centres: Centres = None
     ) -> StoredTogether:
         """Features of every map, held in memory."""
-        held = [part.store(X, packed, centre) for part, centre in self._each(centres)]
-        return StoredTogether(held, self.scales, self.edges_)
+        return self._together([part.store for part in self.maps_], X, packed, centres)
 
-    def _each(self, centres: Centres) -> Iterator[tuple[FeatureMap, Centres]]:
-        """The maps with the centres as each takes them."""
-        if centres is None:
-            return ((part, None) for part in self.maps_)
-        return (
-            (part, [centre]) for part, centre in zip(self.maps_, centres, strict=True)
-        )
+    def _together(
+        self, stores: list[Callable[..., Any]], X: Rows, packed: bool, centres: Centres
+    ) -> StoredTogether:
+        """What methods of the maps store, side by side."""
+        centres = [None] * len(stores) if centres is None else centres
+        held = [
+            store(X, packed, [centre])
+            for store, centre in zip(stores, centres, strict=True)
+        ]
+        return StoredTogether(held, self.scales, self.edges_)
 
     def map_rows(self, X: Rows) -> NDArray | sp.csr_matrix:
         """Features of rows that are checked: an array or, where one of the maps gives
@@ -324,20 +321,20 @@ class ConcatenatedFeatures(FeatureMap):
         if (dense := self.dense) is not None:
             dense.require_output(X, self.remedy)
             return dense.rows(X)
-        parts = [
-            _as_csr(part.map_rows(X)) * scale
-            for part, scale in zip(self.maps_, self.scales.tolist(), strict=True)
-        ]
+        parts = [_as_csr(part.map_rows(X)) * scale for part, scale, _ in self._each()]
         return sp.csr_matrix(sp.hstack(parts, format="csr"))
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), map by map."""
         result = np.zeros((X.shape[0], coef.shape[1]), X.dtype)
-        scales = self.scales.astype(X.dtype)
-        spans = pairwise(self.edges_)
-        for part, scale, span in zip(self.maps_, scales, spans, strict=True):
-            result += part.dot(X, coef[slice(*span)]) * scale
+        for part, scale, columns in self._each():
+            result += part.dot(X, coef[columns]) * scale
         return result
+
+    def _each(self) -> Iterator[tuple[Any, float, slice]]:
+        """The maps with the factors on their features, and their columns."""
+        columns = starmap(slice, pairwise(self.edges_))
+        return zip(self.maps_, self.scales.tolist(), columns, strict=True)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the maps' columns."""

@@ -4,7 +4,7 @@ features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -212,19 +212,18 @@ def features_there(features: Any, X: Any, place: Device) -> Any:
         features, place, np.float64 if X.dtype == torch.float64 else np.float32
     )
     assert there is not None
-    amplitudes, (n, D) = (
-        place.put(there.amplitudes.astype(there.dtype)),
-        (X.shape[0], len(there.amplitudes)),
-    )
     try:
-        Z = torch.empty((n, D), dtype=X.dtype, device=place.device)
-        there.waves[0].write(X, Z, amplitudes)
+        Z = there.of(X)
+        Z *= place.put(there.amplitudes.astype(there.dtype))
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        what = f"The array of {n:,} x {D:,} features"
+        n = X.shape[0]
+        D = len(there.amplitudes)
         raise place.memory_error(
-            n * D * there.dtype.itemsize, what, features.remedy
+            n * D * there.dtype.itemsize,
+            f"The array of {n:,} x {D:,} features",
+            features.remedy,
         ) from error
     return Z
 
@@ -278,7 +277,7 @@ class StoredOnDevice(Stored):
     def backward(self, T: NDArray, Q: NDArray) -> None:
         self._add(self.place.product(self._put(T), self.Z), Q)
 
-    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+    def squares(self, weight: NDArray, Q: NDArray) -> None:
         Q += to_host(
             self.place.product(self._put(weight), self.Z * self.Z)
         ) * np.square(self.amplitudes)

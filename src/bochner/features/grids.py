@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.table_input import as_dense
-from bochner.engines.local import in_threads, require_memory
+from bochner.engines.local import in_threads, require_memory, tiles
 from bochner.features.sampling import allocate
 from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
@@ -336,10 +336,7 @@ class Grids:
                 f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,",
                 "Use fewer rows or columns at a time.",
             )
-        n_rows = X.shape[0]
-        parts = [
-            slice(a, min(a + TILE_ROWS, n_rows)) for a in range(0, n_rows, TILE_ROWS)
-        ]
+        parts = tiles(0, X.shape[0], TILE_ROWS)
         if sparse and not self.is_smooth:
             return [(part, X[part]) for part in parts]
         return [(part, by_columns(as_dense(X[part]))) for part in parts]

@@ -15,7 +15,7 @@ from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.algebra import binary_unit, product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import for_rows, require_memory
+from bochner.engines.local import for_tiles, require_memory
 from bochner.features.base import (
     DenseFeatureMap,
     DenseFeatures,
@@ -38,6 +38,7 @@ from bochner.kernels.spectral_measures import Isotropic
 from bochner.kernels.stationary import Stationary
 
 LEAST_EIGENVALUE = 1e-9  # over the largest one; what is below is rounding
+LLOYD_STEPS = 3  # of k-means
 
 
 class NystroemFeatures(DenseFeatureMap):
@@ -170,14 +171,11 @@ class NystroemFeatures(DenseFeatureMap):
         """
         folded = product(self.root_, coef.astype(np.float64)).astype(X.dtype)
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
-        tile = self._tile_rows(X.dtype)
 
-        def loop(start: int, stop: int) -> None:
-            for a in range(start, stop, tile):
-                part = slice(a, min(a + tile, stop))
-                np.matmul(self._values(X[part]), folded, out=result[part])
+        def multiply(rows: slice) -> None:
+            np.matmul(self._values(X[rows]), folded, out=result[rows])
 
-        for_rows(loop, X.shape[0], tile)
+        for_tiles(multiply, X.shape[0], self._tile_rows(X.dtype))
         return result
 
     def _tile_rows(self, dtype: np.dtype) -> int:
@@ -229,7 +227,7 @@ class NystroemFeatures(DenseFeatureMap):
         return centre, (1 / scale).astype(dtype), np.ascontiguousarray(V.astype(dtype))
 
 
-def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> Floats:
+def k_means(X: Any, weight: NDArray, centres: Any) -> Floats:
     """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any
     number of threads.
     """
@@ -238,7 +236,7 @@ def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> Floats:
     unit = float(binary_unit(abs(X).max()))
     X = X * (1 / unit)
     centres = as_dense(centres).astype(X.dtype) * (1 / unit)
-    for _ in range(n_iter):
+    for _ in range(LLOYD_STEPS):
         products = X @ centres.T if sp.issparse(X) else product(X, centres.T)
         nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(
             axis=1

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from bochner.data.weights import are_unit
 from bochner.engines.algebra import product
-from bochner.engines.local import fold, for_rows, in_threads, shards
+from bochner.engines.local import fold, for_rows, in_threads, shards, tiles
 
 TILE_ROWS, SHARD_ROWS = 256, 512
 LITTLE = 1 << 18  # entries of bins, which are read before another thread has begun
@@ -55,12 +54,18 @@ class Stored(ABC):
         """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
 
     @abstractmethod
-    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        """Add the diagonals of Z'WZ to Q, shape (K, D), for weights of shape (K, n).
+    def squares(self, weight: NDArray, Q: NDArray) -> None:
+        """Add the diagonals of Z'WZ to Q, shape (K, D), for weights of shape (K, n)."""
 
-        Of several maps side by side only those of which it is said, if it is said of
-        any; the others may be left out.
-        """
+    def each(self) -> Iterator[tuple[Any, slice, float]]:
+        """The features of each map, with their columns and the factor on them."""
+        yield self, slice(0, None), 1.0
+
+    def squares_of(self, maps: Sequence[bool], weight: NDArray, Q: NDArray) -> None:
+        """Add what `squares` adds for some of the maps."""
+        for (part, columns, scale), is_wanted in zip(self.each(), maps, strict=True):
+            if is_wanted:
+                part.squares(scale**2 * weight, Q[:, columns])
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         """Add V Z'WZ to Q."""
@@ -92,9 +97,9 @@ class StoredFloats(Stored):
             shards(self.n_rows, SHARD_ROWS),
         )
 
-    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        for a in range(0, self.n_rows, TILE_ROWS):
-            Q += weight[:, a : a + TILE_ROWS] @ np.square(self.Z[a : a + TILE_ROWS])
+    def squares(self, weight: NDArray, Q: NDArray) -> None:
+        for rows in tiles(0, self.n_rows, TILE_ROWS):
+            Q += weight[:, rows] @ np.square(self.Z[rows])
 
 
 class StoredBytes(Stored):
@@ -151,11 +156,11 @@ class StoredBytes(Stored):
         T = T.astype(np.float32, copy=False)
         self._sum(lambda i, j, sums: back_project(self.Z[i:j], T[:, i:j], sums), Q)
 
-    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+    def squares(self, weight: NDArray, Q: NDArray) -> None:
         weight = weight.astype(np.float32, copy=False)
-        for a in range(0, self.n_rows, TILE_ROWS):
-            Z = self.Z[a : a + TILE_ROWS].astype(np.float32)
-            Q += weight[:, a : a + TILE_ROWS] @ np.square(Z) * self.unit**2
+        for rows in tiles(0, self.n_rows, TILE_ROWS):
+            Z = self.Z[rows].astype(np.float32)
+            Q += weight[:, rows] @ np.square(Z) * self.unit**2
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         from bochner.loops.bytes import normal, normal_of_two
@@ -164,8 +169,7 @@ class StoredBytes(Stored):
         weight = weight.astype(np.float32)
 
         def work(start: int, stop: int, sums: NDArray) -> None:
-            for a in range(start, stop, TILE_ROWS):
-                rows = slice(a, min(a + TILE_ROWS, stop))
+            for rows in tiles(start, stop, TILE_ROWS):
                 for k in range(0, len(V) - 1, 2):
                     normal_of_two(
                         self.Z[rows], weight[rows], V[k : k + 2], sums[k : k + 2]
@@ -264,7 +268,7 @@ class StoredBins(Stored):
         if sums is not Q:
             Q += sums
 
-    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+    def squares(self, weight: NDArray, Q: NDArray) -> None:
         squared = np.square(self.values)
         StoredBins(self.ids, squared, self.offsets, self.order).backward(weight, Q)
 
@@ -335,26 +339,22 @@ class StoredTogether(Stored):
         self.n_rows = parts[0].n_rows
         self.width = sum(part.width for part in parts)
 
-    def _each(self) -> Iterator[tuple[Stored, slice, float]]:
-        """The parts with their columns and their factors."""
+    def each(self) -> Iterator[tuple[Any, slice, float]]:
         columns = map(slice, self.edges, self.edges[1:])
         return zip(self.parts, columns, self.scales.tolist(), strict=True)
 
     def forward(self, V: NDArray) -> NDArray:
         T = np.zeros((len(V), self.n_rows), V.dtype)
-        for part, columns, scale in self._each():
+        for part, columns, scale in self.each():
             T += scale * part.forward(V[:, columns])
         return T
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        for part, columns, scale in self._each():
+        for part, columns, scale in self.each():
             part.backward(scale * T, Q[:, columns])
 
-    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
-        for part, columns, scale in compress(
-            self._each(), wanted or [True] * len(self.parts)
-        ):
-            part.squares(scale**2 * weight, Q[:, columns])
+    def squares(self, weight: NDArray, Q: NDArray) -> None:
+        self.squares_of([True] * len(self.parts), weight, Q)
 
 
 class StoredSparse(Stored):
@@ -385,6 +385,6 @@ class StoredSparse(Stored):
 
         Q += fold(back, range(len(self.parts)))
 
-    def squares(self, weight: NDArray, Q: NDArray, wanted: Sequence[bool] = ()) -> None:
+    def squares(self, weight: NDArray, Q: NDArray) -> None:
         for part, share in zip(self.parts, self.shares, strict=True):
             Q += (part.power(2).T @ weight[:, slice(*share)].T).T

@@ -129,7 +129,7 @@ class KernelScores:
         ).draw(len(self.spread))
         design = Design(self.source, features, np.float64)
         factor = factorise(design, 2)
-        score = leave_one_out(factor, lambda: design)
+        score = leave_one_out(factor, design)
         if self.alphas is None:
             return float(choose_alpha(factor, score)[2].min())
         return float(score(self.alphas).min())

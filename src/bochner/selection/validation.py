@@ -849,7 +849,7 @@ def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray
         )
     squared = np.zeros((1, int(ridge.edges[-1])))
     for features, _, weight_of_rows in ridge.blocks:
-        features.squares(weight_of_rows[np.newaxis], squared, binned)
+        features.squares_of(binned, weight_of_rows[np.newaxis], squared)
     trace = sum(
         squared[0, a:b].sum()
         for a, b, is_binned in zip(ridge.edges, ridge.edges[1:], binned, strict=False)

@@ -15,7 +15,6 @@ too. The smaller matrix is factorised. With s_j the eigenvalues of either:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -344,18 +343,22 @@ def _along_path(coefs: NDArray) -> NDArray:
     return np.ascontiguousarray(np.moveaxis(coefs, 2, 0))
 
 
-def factorise(design: Design, n_alphas: int) -> FeatureFactor:
+def factorise(
+    design: Design,
+    n_alphas: int,
+    moments: Moments | None = None,
+    overwrite: bool = True,
+) -> FeatureFactor:
     """Factorise the smaller of the matrices, for choosing among `n_alphas`, or for
-    the only one.
+    the only one; that of the moments, where these are given.
+
+    With `overwrite` the moments may be lost, to save memory.
     """
-    if has_few_rows(design):
-        return DualFactor(design, n_alphas)
-    return PrimalFactor(design.moments(), n_alphas, overwrite=True)
-
-
-def has_few_rows(design: Design) -> bool:
-    """Whether there are fewer rows of positive weight than features."""
-    return design.source.n_counted < design.features.n_features_out
+    if moments is None:
+        if design.source.n_counted < design.features.n_features_out:
+            return DualFactor(design, n_alphas)
+        moments = design.moments()
+    return PrimalFactor(moments, n_alphas, overwrite, design.place)
 
 
 SCORED_OUTPUTS = 16
@@ -537,21 +540,11 @@ def errors_of_parts(
 
 
 def leave_one_out(
-    factor: FeatureFactor,
-    rows: Callable[[], Design],
-    counts: Floats | None = None,
+    factor: FeatureFactor, design: Design, counts: Floats | None = None
 ) -> LeaveOneOut:
-    """Leave-one-out predictions of some rows, or of all distinct ones where there are
-    fewer than features.
-
-    Parameters
-    ----------
-    factor : FeatureFactor
-    rows : callable () -> Design
-    counts : array of shape (n,), optional
-        How much these rows count in the mean, where they stand for others; by default
-        their weights.
+    """Leave-one-out predictions of the rows of a design, or of all distinct ones where
+    there are fewer than features; see `PrimalLeaveOneOut`.
     """
     if isinstance(factor, DualFactor):
         return DualLeaveOneOut(factor)
-    return PrimalLeaveOneOut(rows(), factor, counts)
+    return PrimalLeaveOneOut(design, factor, counts)

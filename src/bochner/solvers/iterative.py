@@ -141,16 +141,7 @@ class IterativeRidge:
         """Copy the problem with the maps' weights as they are in `features`, which have
         learned them since.
         """
-        blocks = []
-        for block in self.blocks:
-            assert isinstance(block.features, StoredTogether)
-            stored = StoredTogether(
-                block.features.parts, features.scales, block.features.edges
-            )
-            blocks.append(block._replace(features=stored))
-        return IterativeRidge(
-            self._design_of(features), self.seed, self.centres, blocks
-        )
+        return self._with(features, [[] for _ in self.blocks], self.centres)
 
     def beside(self, part: FeatureMap, weight: float) -> IterativeRidge:
         """Copy the problem with another map beside, drawn for its rows and of the given
@@ -160,43 +151,40 @@ class IterativeRidge:
         X, _, row_weights = self._sample(CENTRED)
         part.fit_sample(X, row_weights)
         centres = [*self.centres, *part.centres(X, row_weights)]
-        others = list[Stored]()
+        others = []
         first = 0
         for block in self.blocks:
             rows = source.take(slice(first, first + len(block.y))).whole().X
             rows = rows.astype(self.design.dtype, copy=False)
-            others.append(part.fit_store(rows, centres=centres[-1:]))
+            others.append([part.fit_store(rows, centres=centres[-1:])])
             first += len(block.y)
         part.finalize()
         features = ConcatenatedFeatures.beside(self.design.features, part, weight)
-        D = int(self.edges[-1])
-        scale = features.scales[-1]
-        edges = np.array([0, D, D + part.n_features_out])
-        scales = np.array([1.0, scale])
-        blocks = [
-            block._replace(
-                features=StoredTogether([block.features, other], scales, edges)
-            )
-            for block, other in zip(self.blocks, others, strict=True)
-        ]
-        sample = self._features_of_sample(part, scale)
-        return IterativeRidge(
-            self._design_of(features),
-            self.seed,
-            centres,
-            blocks,
-            [*self.samples(), sample],
-        )
+        sample = self._features_of_sample(part, features.scales[-1])
+        return self._with(features, others, centres, [*self.samples(), sample])
+
+    def _with(
+        self,
+        features: ConcatenatedFeatures,
+        others: list[list[Stored]],
+        centres: list[NDArray | None],
+        samples: list[Sample | None] | None = None,
+    ) -> IterativeRidge:
+        """Copy the problem with others beside the stored features of each block, which
+        are those of a map together.
+        """
+        blocks = []
+        for block, beside in zip(self.blocks, others, strict=True):
+            parts = [*(part for part, *_ in block.features.each()), *beside]
+            together = StoredTogether(parts, features.scales, features.edges_)
+            blocks.append(block._replace(features=together))
+        design = self.design.of(self.design.source, features)
+        return IterativeRidge(design, self.seed, centres, blocks, samples)
 
     def holding(self, blocks: list[StoredRows]) -> IterativeRidge:
         """Copy the problem with other targets or weights of the rows."""
         return IterativeRidge(
             self.design, self.seed, self.centres, blocks, self._samples
-        )
-
-    def _design_of(self, features: FeatureMap) -> Design:
-        return Design(
-            self.design.source, features, self.design.dtype, self.design.advance
         )
 
     def _sample(self, size: int) -> Block:

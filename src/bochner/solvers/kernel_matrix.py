@@ -30,7 +30,7 @@ from bochner.engines.algebra import (
     solve_cholesky,
     solve_lower,
 )
-from bochner.engines.local import available_memory, pause, require_memory
+from bochner.engines.local import available_memory, pause, require_memory, tiles
 from bochner.features.base import DenseFeatures, Rows
 from bochner.solvers.cg import System, conjugate_gradients
 from bochner.solvers.preconditioners import LowRank
@@ -134,9 +134,9 @@ def solve_exact(
         return solution
     # The diagonal of the inverse: squared lengths of columns of L^-1
     diagonal = np.empty(len(scored))
-    for a in range(0, len(scored), COLUMNS):
-        columns = solve_lower(lower, _unit(n, scored[a : a + COLUMNS]))
-        diagonal[a : a + COLUMNS] = np.square(columns).sum(axis=0)
+    for part in tiles(0, len(scored), COLUMNS):
+        columns = solve_lower(lower, _unit(n, scored[part]))
+        diagonal[part] = np.square(columns).sum(axis=0)
     # Of a row alone nothing is left
     residual_share = np.maximum(diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal)
     return solution._replace(

@@ -212,9 +212,8 @@ class Reweighted:
         """
         total = np.zeros_like(self.coef)
         for rows in self.rows:
-            rows.stored.features.squares(
-                rows.weighted(self.loss.diagonal(rows.C)), total, wanted
-            )
+            weight = rows.weighted(self.loss.diagonal(rows.C))
+            rows.stored.features.squares_of(wanted, weight, total)
         return total
 
     def squared_norm(self) -> float:

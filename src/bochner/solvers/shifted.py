@@ -22,7 +22,7 @@ from bochner.engines.algebra import (
     with_least_shift,
 )
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import in_threads
+from bochner.engines.local import in_threads, tiles
 
 WIDTH = 64  # reflections of a block
 ROWS, COLUMNS = 512, 64  # that a thread turns, and whose forms it takes, at a time
@@ -56,10 +56,11 @@ class Tridiagonal:
             self.diagonal, self.beside, factors = algebra.sytrd(matrix.T)
             self.dtype, self._largest = matrix.dtype, self.bound()
             self.blocks = []
-            for k in range(0, len(factors), WIDTH):
-                part = factors[k : k + WIDTH]
-                V = matrix[k : k + len(part), k + 1 :]
-                self.blocks.append((k + 1, *_block(V, part)))
+            for part in tiles(0, len(factors), WIDTH):
+                first = part.start + 1
+                self.blocks.append(
+                    (first, *_block(matrix[part, first:], factors[part]))
+                )
 
     def values(self) -> NDArray:
         """Eigenvalues, ascending, none below zero."""
@@ -87,12 +88,12 @@ class Tridiagonal:
     def _apply(self, Z: NDArray, blocks: list[tuple[int, NDArray, NDArray]]) -> NDArray:
         U = Z.copy()
 
-        def rows(start: int) -> None:
-            part = U[start : start + ROWS]
+        def turn(rows: slice) -> None:
+            part = U[rows]
             for k, V, S in blocks:
                 part[:, k:] -= (part[:, k:] @ V.T @ S) @ V
 
-        in_threads(rows, range(0, len(U), ROWS))
+        in_threads(turn, tiles(0, len(U), ROWS))
         return U
 
     def factors(self, shift: float, rounding: float) -> tuple[NDArray, NDArray]:
@@ -127,14 +128,14 @@ class Tridiagonal:
 
         result = np.zeros((len(factors), len(U)))
 
-        def rows(start: int) -> None:
-            part = np.array(U[start : start + COLUMNS].T, np.float64, order="C")
+        def compute(rows: slice) -> None:
+            part = np.array(U[rows].T, np.float64, order="C")
             for (pivots, ratios), shift_forms in zip(
-                factors, result[:, start : start + COLUMNS], strict=True
+                factors, result[:, rows], strict=True
             ):
                 forms(pivots, ratios, part, np.zeros(len(shift_forms)), shift_forms)
 
-        in_threads(rows, range(0, len(U), COLUMNS))
+        in_threads(compute, tiles(0, len(U), COLUMNS))
         return result
 
 
@@ -214,18 +215,9 @@ class TridiagonalInverse(ShiftedInverse):
     def __init__(self, matrix: NDArray, rounding: float) -> None:
         self.matrix = Tridiagonal(matrix)
         self.rounding = rounding
-        self._alphas: list[float] = []
-        self._last: list[tuple[NDArray, NDArray]] = []
 
     def _factors(self, alphas: NDArray) -> list[tuple[NDArray, NDArray]]:
-        """Of each alpha, and kept, as forms and solutions are mostly asked for the
-        same ones.
-        """
-        asked = alphas.tolist()
-        if asked != self._alphas:
-            self._alphas = asked
-            self._last = [self.matrix.factors(alpha, self.rounding) for alpha in asked]
-        return self._last
+        return [self.matrix.factors(alpha, self.rounding) for alpha in alphas.tolist()]
 
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
         rotated = self.matrix.rotate(B)

@@ -16,9 +16,8 @@ Friedman, Hastie and Tibshirani, "Additive Logistic Regression", Annals of Stati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,7 @@ from numpy.typing import NDArray
 from bochner.arrays import Indices
 from bochner.design.vector_arithmetic import row_sums
 from bochner.engines.local import in_threads
-from bochner.features.stored import (
-    LITTLE,
-    Stored,
-    StoredBins,
-    StoredRows,
-    StoredTogether,
-)
+from bochner.features.stored import LITTLE, StoredBins, StoredRows
 from bochner.solvers.newton import NewtonSolution, Reweighted
 
 GROUP = 16  # grids that see one second-order model of the loss
@@ -61,14 +54,14 @@ class Grids:
     """
 
     def __init__(self, blocks: Sequence[StoredRows]) -> None:
-        self._bins = [list(_parts(block.features)) for block in blocks]
+        self._bins = [list(block.features.each()) for block in blocks]
         first = self._bins[0]
         self.values = np.concatenate(
-            [scale * part.values[:, 0] for part, scale, _ in first]
+            [scale * part.values[:, 0] for part, _, scale in first]
         )
-        starts = [part.offsets[:-1] + column for part, _, column in first]
-        last, _, column = first[-1]
-        self.offsets = np.concatenate([*starts, [last.offsets[-1] + column]])
+        starts = [part.offsets[:-1] + columns.start for part, columns, _ in first]
+        last, columns, _ = first[-1]
+        self.offsets = np.concatenate([*starts, [last.offsets[-1] + columns.start]])
         self.orders = [parts[0][0].order for parts in self._bins]
         self.n_most = int(np.diff(self.offsets).max())
         sizes = [len(part.ids) for part, _, _ in first]
@@ -113,21 +106,8 @@ def has_grids_alone(blocks: object) -> bool:
     return isinstance(blocks, list) and all(
         isinstance(part, StoredBins) and part.values.shape[1] == 1
         for block in blocks
-        for part, *_ in _parts(block.features)
+        for part, *_ in block.features.each()
     )
-
-
-def _parts(
-    features: Stored, scale: float = 1.0, column: int = 0
-) -> Iterator[tuple[Any, float, int]]:
-    """The features of each map, with the factor on its entries and its first column."""
-    if not isinstance(features, StoredTogether):
-        yield features, scale, column
-        return
-    for part, part_scale, first in zip(
-        features.parts, features.scales, features.edges, strict=False
-    ):
-        yield from _parts(part, scale * float(part_scale), column + int(first))
 
 
 def minimise_by_sweeps(

@@ -43,10 +43,9 @@ from bochner.solvers.factors import (
     FeatureFactor,
     KernelFactor,
     LeaveOneOut,
-    PrimalFactor,
     PrimalLeaveOneOut,
     errors_of_parts,
-    has_few_rows,
+    factorise,
 )
 from bochner.solvers.kernel_matrix import ExactSolution, centred_kernel, solve_exact
 from bochner.solvers.line_search import Score
@@ -79,14 +78,7 @@ def solve_directly(
     overwrite : bool, default=True
         Whether the moments may be lost, to save memory.
     """
-    factor: FeatureFactor
-    if moments is None and has_few_rows(design):
-        factor = DualFactor(design, problem.n_alphas)
-    else:
-        moments = design.moments() if moments is None else moments
-        factor = PrimalFactor(
-            moments, problem.n_alphas, overwrite=overwrite, place=design.place
-        )
+    factor = factorise(design, problem.n_alphas, moments, overwrite)
     needs = problem.needs
     by_gcv = problem.criterion == "gcv"
     loo: LeaveOneOut | None = None

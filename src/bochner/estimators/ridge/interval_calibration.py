@@ -228,7 +228,7 @@ def fit_error_size(
     counts = (
         scored.source.weights if factors is None else scored.source.weights * factors
     )
-    alpha = choose_alpha(factor, leave_one_out(factor, lambda: scored, counts))[0]
+    alpha = choose_alpha(factor, leave_one_out(factor, scored, counts))[0]
     size = ErrorSize(LinearPredictor(*factor.solve(alpha)), bounds, design.features)
     return size, lambda: size.of_roots(PrimalLeaveOneOut(design, factor).predict(alpha))
 
