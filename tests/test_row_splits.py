@@ -369,17 +369,25 @@ def test_rows_that_only_judge_are_not_fitted():
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_they_choose(loss):
-    """Where their targets are turned round, so are predictions for them."""
+    """Where their targets are turned round, so are predictions for them, in the mean of
+    three draws.
+    """
     known = GROUP < 30
-    model = KernelMachineRegressor(random_state=2, loss=loss)
-    good = clone(model).fit(X[known], Y[known], validation=(X[~known], Y[~known]))
-    bad = clone(model).fit(X[known], Y[known], validation=(X[~known], -Y[~known]))
-    correlations = [
-        np.corrcoef(one.predict(X[~known]), Y[~known])[0, 1] for one in (good, bad)
-    ]
-    assert correlations[0] > 0.2
-    assert correlations[1] < 0
-    assert good.report_.rows_held_out == np.count_nonzero(~known)
+    correlations = []
+    for seed in (2, 3, 4):
+        model = KernelMachineRegressor(random_state=seed, loss=loss)
+        good = clone(model).fit(X[known], Y[known], validation=(X[~known], Y[~known]))
+        bad = clone(model).fit(X[known], Y[known], validation=(X[~known], -Y[~known]))
+        assert good.report_.rows_held_out == np.count_nonzero(~known)
+        correlations.append(
+            [
+                np.corrcoef(one.predict(X[~known]), Y[~known])[0, 1]
+                for one in (good, bad)
+            ]
+        )
+    of_good, of_bad = np.mean(correlations, axis=0)
+    assert of_good > 0.2
+    assert of_bad < 0
 
 
 def test_labels_of_rows_that_judge_are_known():
@@ -419,17 +427,18 @@ def test_columns_of_rows_that_judge_are_of_the_same_kind():
 
 
 def test_weights_of_classes_are_those_of_rows_that_judge_too():
-    """With validation rows as with the same rows as a split."""
+    """With validation rows as with the same rows as a split, of a given model."""
     known = GROUP < 30
     weights = {"high": 1.0, "low": 5.0}
-    one = KernelMachineClassifier(random_state=0, class_weight=weights)
+    features = FourierFeatures(Gaussian(2.0), 100, random_state=0)
+    one = KernelMachineClassifier(features=features, alpha=1.0, class_weight=weights)
     one.fit(X[known], LABELS[known], validation=(X[~known], LABELS[~known]))
     plain = clone(one).set_params(class_weight=None)
     plain.fit(X[known], LABELS[known], validation=(X[~known], LABELS[~known]))
     split = [(np.flatnonzero(known), np.flatnonzero(~known))]
     other = clone(one).set_params(cv=split).fit(X, LABELS)
     np.testing.assert_allclose(one.link_, other.link_, rtol=0.01)
-    assert abs(plain.link_[0] - one.link_[0]) > 1
+    assert abs(plain.link_ - one.link_).max() > 0.5
 
 
 def test_few_classes_of_few_rows_have_groups():
