@@ -31,7 +31,7 @@ from bochner import (
 )
 from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import RowSplits
-from bochner.data.table import TableEncoder
+from bochner.data.table import TableEncoder, TargetRows
 from bochner.inputs.splits import row_splits
 from bochner.kernels import Gaussian
 from bochner.selection.metric_learning import MinibatchSampler, Schedule
@@ -198,8 +198,8 @@ class TestRowsApart:
         y = rng.normal(size=400)[level][:, np.newaxis]
         encoder = TableEncoder().fit(table)
         fold = row_splits(None, y[:, 0], level, labels=False).held_out_in + 1
-        _, for_these = encoder.with_level_means(table, y, None, 0, fold)
-        others, _ = encoder.with_level_means(table, y, None, 0)
+        _, for_these = encoder.with_level_means(TargetRows(table, y, None, 0, fold))
+        others, _ = encoder.with_level_means(TargetRows(table, y, None, 0))
         at = others.get_feature_names_out().tolist().index("level_mean0")
         means = for_these.encode(table, np.float64)[:, at]
         # Which may all be equal, so that they have no correlation

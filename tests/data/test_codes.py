@@ -9,6 +9,7 @@ from sklearn.metrics import log_loss
 import bochner
 from bochner import KernelMachineClassifier, KernelMachineRegressor, TableEncoder
 from bochner.data.level_means import are_codes, few_integers, order_test
+from bochner.data.table import TargetRows
 
 N = 4_000
 
@@ -77,7 +78,9 @@ def test_copies_are_one_row():
     few, many = (
         TableEncoder()
         .fit(X)
-        .with_codes(np.repeat(X, k, axis=0), np.repeat(y, k, axis=0), None, 0)
+        .with_codes(
+            TargetRows(np.repeat(X, k, axis=0), np.repeat(y, k, axis=0), None, 0)
+        )
         for k in (1, 50)
     )
     assert few.get_feature_names_out().tolist() == many.get_feature_names_out().tolist()
@@ -89,7 +92,7 @@ def test_encoding():
     X[:5, 1] = np.nan
     frame = pd.DataFrame(X, columns=["t", "kind"])
     for rows, name in ((frame, "kind"), (X, "x1")):
-        encoder = TableEncoder().fit(rows).with_codes(rows, y, None, 0)
+        encoder = TableEncoder().fit(rows).with_codes(TargetRows(rows, y, None, 0))
         names = encoder.get_feature_names_out().tolist()[1:]
         assert names == [
             f"{name}_{suffix}" for suffix in ("0", "10", "20", "30", "40", "missing")
@@ -129,7 +132,7 @@ def test_columns_of_text_beside_codes_stay():
         name for name in plain.get_feature_names_out() if not name.startswith("kind")
     ]
     plain.forget_categories()
-    coded = plain.with_codes(frame, y, None, 0)
+    coded = plain.with_codes(TargetRows(frame, y, None, 0))
     assert [
         name for name in coded.get_feature_names_out() if not name.startswith("kind")
     ] == names
@@ -185,8 +188,13 @@ def test_few_numbers_of_many_columns_are_codes_together():
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(N, 6)).astype(float)
     y = (X == 1).sum(axis=1, keepdims=True) + 0.5 * rng.standard_normal((N, 1))
-    assert len(TableEncoder().fit(X).with_codes(X, y, None, 0).codes) == 6
-    assert not TableEncoder().fit(X[:, :1]).with_codes(X[:, :1], y, None, 0).codes
+    assert len(TableEncoder().fit(X).with_codes(TargetRows(X, y, None, 0)).codes) == 6
+    assert (
+        not TableEncoder()
+        .fit(X[:, :1])
+        .with_codes(TargetRows(X[:, :1], y, None, 0))
+        .codes
+    )
 
 
 @pytest.fixture(scope="module")

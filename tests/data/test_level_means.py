@@ -12,7 +12,7 @@ from sklearn.preprocessing import TargetEncoder
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import level_means, levels_differ
-from bochner.data.table import MEAN_FOLDS, TableEncoder
+from bochner.data.table import MEAN_FOLDS, TableEncoder, TargetRows
 from bochner.selection.split import rows_held_out
 
 SEED = 3
@@ -174,7 +174,7 @@ def encoders(X, y, weight=None):
     return (
         TableEncoder()
         .fit(X, sample_weight=weight)
-        .with_level_means(X, y[:, np.newaxis], weight, SEED)
+        .with_level_means(TargetRows(X, y[:, np.newaxis], weight, SEED))
     )
 
 
@@ -376,7 +376,7 @@ def test_levels_that_were_left_out_are_not_missed(tmp_path):
     X, y = towns(600, 8)
     X["noise"] = [f"v{i}" for i in rng.integers(300, size=600)]
     encoder = TableEncoder().fit(X)
-    left = encoder.without_noise(X, y[:, np.newaxis], None, 0)
+    left = encoder.without_noise(TargetRows(X, y[:, np.newaxis], None, 0))
     assert left.left_out == ["noise"]
     assert not encoder.left_out
     save(left, tmp_path / "encoder.safetensors")
@@ -384,6 +384,12 @@ def test_levels_that_were_left_out_are_not_missed(tmp_path):
     other = X.assign(noise="never seen")
     np.testing.assert_array_equal(again.transform(other), left.transform(X))
     alone = TableEncoder().fit(X[["noise"]])
-    assert alone.without_noise(X[["noise"]], y[:, np.newaxis], None, 0) is alone
+    assert (
+        alone.without_noise(TargetRows(X[["noise"]], y[:, np.newaxis], None, 0))
+        is alone
+    )
     kept = TableEncoder().fit(X[["x", "town"]])
-    assert kept.without_noise(X[["x", "town"]], y[:, np.newaxis], None, 0) is kept
+    assert (
+        kept.without_noise(TargetRows(X[["x", "town"]], y[:, np.newaxis], None, 0))
+        is kept
+    )

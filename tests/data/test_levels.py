@@ -12,6 +12,7 @@ import pytest
 
 from bochner import KernelMachineRegressor, NoveltyDetector, TableEncoder, load, save
 from bochner.data.columns import label_text
+from bochner.data.table import TargetRows
 
 CODES = np.array([1, 2, 4, 3, 2, 1, 4, 4])
 ONE_HOT = np.eye(4)[CODES - 1]
@@ -117,8 +118,8 @@ def test_levels_beyond_those_that_are_kept(is_seen):
     )
     encoder = TableEncoder().fit(whole)
     if is_seen:
-        encoder = encoder.with_seen_levels(whole, target, None)
-        encoder, _ = encoder.with_level_means(whole, target, None, 0)
+        encoder = encoder.with_seen_levels(TargetRows(whole, target, None))
+        encoder, _ = encoder.with_level_means(TargetRows(whole, target, None, 0))
         assert encoder.has_level_means
     np.testing.assert_array_equal(encoder.transform(floats), encoder.transform(whole))
     if is_seen:

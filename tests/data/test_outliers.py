@@ -9,6 +9,7 @@ import pytest
 
 from bochner import KernelMachineRegressor, KernelPCA, TableEncoder, load, save
 from bochner.data.outliers import farthest_fences
+from bochner.data.table import TargetRows
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +185,7 @@ def test_an_outlier_among_codes_is_no_code():
     encoder = TableEncoder().fit(codes[:, np.newaxis])
     with pytest.warns(UserWarning, match="row 5"):
         encoder = encoder.without_outliers(codes[:, np.newaxis], None)
-    assert not encoder.with_codes(codes[:, np.newaxis], y, None, 0).codes
+    assert not encoder.with_codes(TargetRows(codes[:, np.newaxis], y, None, 0)).codes
 
 
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint8", "float16"])

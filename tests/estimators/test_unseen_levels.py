@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from bochner import KernelMachineRegressor, load, save
 from bochner.data.level_means import level_variances
-from bochner.data.table import TableEncoder
+from bochner.data.table import TableEncoder, TargetRows
 
 N, TOWNS, NOISE = 1500, 30, 0.3
 EFFECTS = np.random.default_rng(7).normal(size=2 * TOWNS)
@@ -62,13 +62,15 @@ def test_neither_copies_of_rows_nor_the_unit_of_weights_change_variances():
     X, y = draw(300, 0, TOWNS)
     encoder = TableEncoder().fit(X)
     y, weight = y.reshape(-1, 1), np.random.default_rng(0).uniform(0.5, 2, 300)
-    once = encoder.level_variances(X, y, weight)["1"]
+    once = encoder.level_variances(TargetRows(X, y, weight))["1"]
     assert once > 0.1
     for times, unit in ((5, 1.0), (1, 7.0), (3, 0.01)):
         found = encoder.level_variances(
-            pd.concat([X] * times),
-            np.tile(y, (times, 1)),
-            np.tile(unit * weight, times),
+            TargetRows(
+                pd.concat([X] * times),
+                np.tile(y, (times, 1)),
+                np.tile(unit * weight, times),
+            )
         )
         np.testing.assert_allclose(found["1"], once)
 

@@ -155,8 +155,8 @@ def test_columns_without_names_are_numbered():
     ("X", "y", "match"),
     [
         (np.zeros(3), None, "Expected 2D array, got 1D"),
-        (np.zeros((0, 3)), None, "not a table"),
-        (np.zeros((3, 0)), None, "not a table"),
+        (np.zeros((0, 3)), None, "Give a table with rows"),
+        (np.zeros((3, 0)), None, "Give a table with rows"),
         (pd.Series([1.0]), None, "got a Series"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "unique"),
         (

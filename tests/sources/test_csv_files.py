@@ -385,4 +385,4 @@ def test_lines_of_rows_that_a_condition_has_left(tmp_path):
     where = pc.is_null(pc.field("a")) | pc.starts_with(pc.field("a"), "x")
     source = open_source(tmp_path, where=where)
     with pytest.raises(SourceError, match=r"1\.csv: .*infinity: column 'b', line 3"):
-        [list(finite_batches(part)) for part in source.parts]
+        list(finite_batches(source.parts))

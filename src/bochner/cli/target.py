@@ -301,7 +301,7 @@ def summary_of_target(
             table = open_source(path, columns=[name], schema=schema)
     for part in table.parts:
         first = 0
-        for batch in finite_batches(part):
+        for batch in finite_batches([part]):
             piece = batch.X
             if not isinstance(piece, pa.Table):
                 piece = pa.table({name: batch.y})

@@ -16,7 +16,7 @@ from bochner.data.row_splits import Fold, RowSplits
 from bochner.data.weights import (
     are_one,
     draw_rows,
-    group_sums,
+    group_means,
     unit_weights,
     weights_of,
 )
@@ -229,10 +229,8 @@ class ArraySource:
         if leads.all() or leads.mean() > most:
             return self, np.ones(self.n_rows, bool)
         group = (np.cumsum(leads) - 1)[first_duplicate]
-        total = np.bincount(group, self.weights)
         targets = self.targets(self.y)
-        sums = group_sums(group, targets, self.weights)
-        mean = sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
+        total, mean = group_means(group, targets, self.weights)
         if self.splits is not None:
             # Rows without weight may validate, by their own targets
             mean = np.where(total[:, np.newaxis] > 0, mean, targets[leads])

@@ -31,7 +31,7 @@ from scipy.optimize import isotonic_regression
 
 from bochner.arrays import Floats
 from bochner.data.hashes import text_digests
-from bochner.data.weights import group_sums
+from bochner.data.weights import group_means, group_sums
 
 # Of the rows, that are not the first of their category: with fewer a column is one of
 # identifiers, whose means tell nothing
@@ -249,10 +249,9 @@ def typical_level(numbers: NDArray, n_levels: int, y: NDArray, weight: NDArray) 
     spread = (weight @ np.square(y)).sum() / weight.sum()
     is_level = numbers >= 0
     numbers, y, weight = numbers[is_level], y[is_level], weight[is_level]
-    n = np.bincount(numbers, weight, n_levels)
-    n = np.maximum(n, np.finfo(np.float64).tiny)
-    means = group_sums(numbers, y, weight, n_levels) / n[:, np.newaxis]
-    return int(np.argmin(np.square(means).sum(axis=1) + spread / n))
+    n, means = group_means(numbers, y, weight, n_levels)
+    error = spread / np.maximum(n, np.finfo(np.float64).tiny)
+    return int(np.argmin(np.square(means).sum(axis=1) + error))
 
 
 def variance_components(
@@ -271,7 +270,7 @@ def variance_components(
     weight : array of shape (n,)
         In distinct rows.
     """
-    n, means = _means(place, y, weight)
+    n, means = group_means(place, y, weight)
     total = n.sum()
     explained = n @ np.square(means)
     within = (weight @ np.square(y) - explained) / max(total - len(n), 1.0)
@@ -279,18 +278,11 @@ def variance_components(
     return n, means, between / (total - np.square(n).sum() / total), within
 
 
-def _means(place: NDArray, y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
-    """Weights of levels, (L,), and means of targets over their rows, (L, K)."""
-    n = np.bincount(place, weight)
-    means = group_sums(place, y, weight) / np.where(n > 0, n, 1.0)[:, np.newaxis]
-    return n, means
-
-
 def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
     """Combinations of centred targets along which the means of categories vary most,
     means of unit spread; (K, T).
     """
-    n, means = _means(place, y, weight)
+    n, means = group_means(place, y, weight)
     variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
     leading = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])
     leading = leading[::-1][:MOST_DIRECTIONS]

@@ -5,7 +5,7 @@ says so: by groups, by splits or by rows that only validate.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +63,11 @@ class RowSplits:
 
     def take(self, rows: slice | Indices) -> RowSplits:
         """The splits of some of the rows."""
-        return RowSplits(
-            self.held_out_in[rows],
-            self.fitted_in[rows],
-            None if self.group is None else self.group[rows],
-            None if self.validation_weight is None else self.validation_weight[rows],
-        )
+        taken: dict[str, Any] = {
+            name: None if values is None else values[rows]
+            for name, values in vars(self).items()
+        }
+        return RowSplits(**taken)
 
     @property
     def together(self) -> Indices:

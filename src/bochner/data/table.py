@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy, deepcopy
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from numbers import Integral
 from typing import Any
 
@@ -20,7 +20,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import (
     _check_feature_names_in,
     _check_n_features,
-    _get_feature_names,
     check_is_fitted,
     validate_data,
 )
@@ -67,7 +66,6 @@ from bochner.data.outliers import (
 from bochner.data.table_input import (
     as_one_array,
     as_table_or_matrix,
-    check_size,
     require_finite,
     require_names,
 )
@@ -90,6 +88,45 @@ ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
 INTERACTING, INTERACTING_CODED = 5, 20
 # Numeric columns, as pictures have more; rows that tell codes from numbers
 MOST_CODED, CODE_ROWS = 100, 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRows:
+    """Rows with targets, of which an encoder learns what levels and codes tell.
+
+    Attributes
+    ----------
+    X : array, sparse matrix or data frame of shape (n, p)
+    y : array of shape (n, K)
+    weight : array of shape (n,) or None
+    seed : int
+        Of the folds, and of the rows that tell codes from numbers.
+    given_fold : int array of shape (n,), optional
+        In the place of the folds that the content of the rows decides.
+    """
+
+    X: Any
+    y: NDArray
+    weight: NDArray | None = None
+    seed: int = 0
+    given_fold: NDArray | None = None
+
+    @cached_property
+    def hashes(self) -> NDArray:
+        """Hashes of the content of the rows, shape (n,)."""
+        return row_hashes(self.X)
+
+    @cached_property
+    def fold(self) -> NDArray:
+        """The fold of each row, shape (n,)."""
+        if self.given_fold is not None:
+            return self.given_fold
+        return _folds(self.hashes, self.seed)
+
+    @cached_property
+    def distinct_weight(self) -> NDArray:
+        """Weights of rows, whose sum is the number of distinct ones."""
+        return _in_distinct_rows(self.weight, self.hashes)
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -263,11 +300,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"{self.max_categories!r}"
             )
         before = getattr(self, "statistic_", None)
-        X = self._validated(X, reset=before is None)
+        X = as_table_or_matrix(X)
+        validate_data(self, X, reset=before is None, skip_check_array=True)
         weight = checked_weight(sample_weight, X)
         if before is None:
             self._settle(self._with_written(TableStatistic.of(X, weight)))
         else:
+            require_names(before.names, X)
             new = TableStatistic.of(X, weight, kinds=before.expected())
             self._settle(before + new)
         self.caution_equal(X, weight)
@@ -342,20 +381,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     )
             if not reaches[i]:
                 continue
-            values = self.values_of(X, j)
-            beyond = (values[:, 0] < low[i]) | (values[:, 0] > high[i])
+            values = self.values_of(X, j)[:, 0]
+            beyond = (values < low[i]) | (values > high[i])
             # More are no outliers, but another part of the column
             if beyond[counted].mean() > MOST_OUTLYING:
                 continue
-            inside = counted & ~beyond & ~np.isnan(values[:, 0])
-            rest = Summary.of(values[inside], weight[inside])
+            inside = counted & ~beyond & ~np.isnan(values)
+            rest = Summary.of(values[inside, np.newaxis], weight[inside])
             numbers.low[i], numbers.high[i] = rest.low[0], rest.high[0]
             numbers.shift[i] = rest.mean[0]
             numbers.scale[i] = np.sqrt(rest.squares[0] / rest.weight[0]) or 1.0
             numbers.fill[i] = 0.0
             # Unless they are in rows of a larger table that are not at hand
             if beyond.any():
-                _warn_of_outliers(name, values[:, 0], beyond, rest)
+                _warn_of_outliers(name, values, beyond, rest)
         if not numbers.has_outliers.any():
             return self
         return self._but(columns_=[numbers, *others])
@@ -370,14 +409,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         other.__dict__.update(changes)
         return other
 
-    def with_codes(
-        self,
-        X: Any,
-        y: NDArray,
-        weight: NDArray | None,
-        seed: int,
-        quantities: Any = None,
-    ) -> TableEncoder:
+    def with_codes(self, rows: TargetRows, quantities: Any = None) -> TableEncoder:
         """Take numbers for codes of categories where few of them differ, and their mean
         targets are on no curve.
 
@@ -386,19 +418,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : data frame or array of shape (n, p)
-        y : array of shape (n, K)
-        weight : array of shape (n,) or None
-        seed : int
-            Of the rows that tell it.
+        rows : TargetRows
         quantities : sequence of int or str, "all" or None
             Columns that are numbers in any case, by number or name.
         """
         refused = self.require_columns(quantities)
         if (
-            sp.issparse(X)
+            sp.issparse(rows.X)
             or not self._encodings(NumberColumns)
-            or y.shape[1] > MOST_OUTPUTS
+            or rows.y.shape[1] > MOST_OUTPUTS
         ):
             return self
         numbers, *others = self.columns_
@@ -406,13 +434,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self
         refused |= {*numbers.index[numbers.has_outliers].tolist()}
         row_numbers = np.sort(
-            np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS]
+            np.random.default_rng(rows.seed).permutation(len(rows.y))[:CODE_ROWS]
         )
-        few = rows_of(X, row_numbers)
-        targets = y[row_numbers]
+        few = rows_of(rows.X, row_numbers)
+        targets = rows.y[row_numbers]
         hashes = row_hashes(few) ^ (row_hashes(targets) >> np.uint64(1))
         row_weights = _in_distinct_rows(
-            None if weight is None else weight[row_numbers], hashes
+            None if rows.weight is None else rows.weight[row_numbers], hashes
         )
         # Columns of the same numbers, and what their mean targets say
         alike: dict[tuple[float, ...], dict[int, Floats]] = {}
@@ -424,7 +452,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         codes = {}
         for tests in alike.values():
             for j in tests if are_codes([*tests.values()]) else ():
-                values = self.values_of(X, j)
+                values = self.values_of(rows.X, j)
                 levels = np.unique(values[~np.isnan(values)])
                 if len(levels) <= MOST_CODES:
                     codes[j] = levels
@@ -441,14 +469,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns, width = laid_out(columns, self.n_features_in_)
         return self._but(columns_=columns, n_features_out_=width)
 
-    def without_noise(
-        self,
-        X: Any,
-        y: NDArray,
-        weight: NDArray | None,
-        seed: int,
-        fold: NDArray | None = None,
-    ) -> TableEncoder:
+    def without_noise(self, rows: TargetRows) -> TableEncoder:
         """Leave out the levels of a column where there are many for the rows, and their
         mean targets do not differ by more than chance.
 
@@ -458,31 +479,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : data frame or array of shape (n, p)
-        y : array of shape (n, K)
-        weight : array of shape (n,) or None
-        seed : int
-            Of the folds of rows.
-        fold : int array of shape (n,), optional
-            In the place of those that the content of the rows decides.
+        rows : TargetRows
         """
         tested = {
             k: column
             for k, column in enumerate(self.columns_)
             if isinstance(column, TextColumn)
-            and (column.other or len(column.categories) * INTERACTING > X.shape[0])
+            and (column.other or len(column.categories) * INTERACTING > len(rows.y))
         }
-        if not tested:
-            return self
-        hashes = row_hashes(X)
-        fold = _folds(hashes, seed) if fold is None else fold
-        weight = _in_distinct_rows(weight, hashes)
         columns = list(self.columns_)
         for k, column in tested.items():
-            codes, _ = self.values_of(X, column.index)
+            codes, _ = self.values_of(rows.X, column.index)
             enough = INTERACTING_CODED if column.other else INTERACTING
             are_many = len(np.unique(codes)) * enough > len(codes)
-            if are_many and not levels_differ(codes, fold, y, weight):
+            if are_many and not levels_differ(
+                codes, rows.fold, rows.y, rows.distinct_weight
+            ):
                 columns[k] = replace(column, categories=[], other=False)
                 if all(map(is_whole_number, column.categories)):
                     warn(
@@ -555,35 +567,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return "\n".join(lines)
 
     def with_seen_levels(
-        self,
-        X: Any,
-        y: NDArray,
-        weight: NDArray | None,
-        statistic: TableStatistic | None = None,
+        self, rows: TargetRows, statistic: TableStatistic | None = None
     ) -> TableEncoder:
         """Take note of the levels of columns that have more than are kept, and of the
         category as which others will count.
 
         Parameters
         ----------
-        X : data frame or array of shape (n, p)
-        y : array of shape (n, K)
-        weight : array of shape (n,) or None
+        rows : TargetRows
         statistic : TableStatistic, optional
-            Counts of the levels of all rows, where `X` is a part of them.
+            Counts of the levels of all rows, where `rows` are a part of them.
         """
-        weight = np.ones(len(y)) if weight is None else weight
+        weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         unknown = {} if statistic is None else statistic.undercounts
         columns = list(self.columns_)
         for k, column in enumerate(columns):
             key = str(column.index)
             if not isinstance(column, TextColumn) or not column.other or key in unknown:
                 continue
-            codes, labels = self.values_of(X, column.index)
+            codes, labels = self.values_of(rows.X, column.index)
             levels = [labels[i] for i in np.unique(codes[codes >= 0]).tolist()]
             if statistic is not None:
                 levels = [*statistic.categories[key]]
-            columns[k] = column.with_seen(levels, codes, labels, y, weight)
+            columns[k] = column.with_seen(levels, codes, labels, rows.y, weight)
         return self._but(columns_=columns)
 
     def open_to_levels(self) -> TableEncoder:
@@ -599,26 +605,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Whether categories of some columns have mean targets beside them."""
         return any(column.means is not None for column in self._encodings(TextColumn))
 
-    def with_level_means(
-        self,
-        X: Any,
-        y: NDArray,
-        weight: NDArray | None,
-        seed: int,
-        fold: NDArray | None = None,
-    ) -> tuple[TableEncoder, TableEncoder]:
+    def with_level_means(self, rows: TargetRows) -> tuple[TableEncoder, TableEncoder]:
         """Add mean targets of categories of columns that have more than are kept; or
         learn those there are again.
 
         Parameters
         ----------
-        X : data frame or array of shape (n, p)
-        y : array of shape (n, K)
-        weight : array of shape (n,) or None
-        seed : int
-            Of the folds.
-        fold : int array of shape (n,), optional
-            In the place of those that the content of the rows decides.
+        rows : TargetRows
 
         Returns
         -------
@@ -631,14 +624,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not any(column.other for column in self._encodings(TextColumn)):
             return self, self
         again = self.has_level_means
-        hashes = row_hashes(X)
-        fold_of_hash = partial(_folds, seed=seed)
-        if fold is None:
-            fold = fold_of_hash(hashes)
-        else:
-            distinct_hashes, first = np.unique(hashes, return_index=True)
-            fold_of_hash = partial(_folds_among, distinct_hashes, fold[first])
-        weight = _in_distinct_rows(weight, hashes)
+        fold_of_hash = partial(_folds, seed=rows.seed)
+        if rows.given_fold is not None:
+            distinct_hashes, first = np.unique(rows.hashes, return_index=True)
+            fold_of_hash = partial(_folds_among, distinct_hashes, rows.fold[first])
         has_learned = False
         for_others = list(self.columns_)
         for_these = list(self.columns_)
@@ -647,9 +636,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 continue
             if column.means is None if again else not column.other:
                 continue
-            codes, labels = self.values_of(X, column.index)
+            codes, labels = self.values_of(rows.X, column.index)
             directions = column.means.directions if column.means else None
-            pair = level_means(codes, labels, fold, y, weight, directions)
+            pair = level_means(
+                codes, labels, rows.fold, rows.y, rows.distinct_weight, directions
+            )
             if pair is not None:
                 has_learned = True
                 for_others[k], for_these[k] = (
@@ -660,24 +651,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         other = self._but(_fold_of=None)._with_columns(for_others)
         return other, self._but(_fold_of=fold_of_hash)._with_columns(for_these)
 
-    def level_variances(
-        self, X: Any, y: NDArray, weight: NDArray
-    ) -> dict[str, NDArray]:
+    def level_variances(self, rows: TargetRows) -> dict[str, NDArray]:
         """Variances between the levels of columns of text, (K,), by the number of the
         column; only positive ones.
 
         Parameters
         ----------
-        X : data frame or array of shape (n, p)
-        y : array of shape (n, K)
-        weight : array of shape (n,)
+        rows : TargetRows
         """
-        if not self._encodings(TextColumn):
-            return {}
-        weight = _in_distinct_rows(weight, row_hashes(X))
         variances = {
-            str(column.index): level_variances(codes, y, weight)
-            for column, (codes, _) in self._columns_of(X, TextColumn)
+            str(column.index): level_variances(codes, rows.y, rows.distinct_weight)
+            for column, (codes, _) in self._columns_of(rows.X, TextColumn)
         }
         return {key: values for key, values in variances.items() if values.any()}
 
@@ -724,8 +708,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             If columns, or the types of their values, differ from those of the fit.
         """
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        Z = self._encoded(X, np.float32)
+        X = as_table_or_matrix(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        Z = self.encode(X, np.float32)
         self.caution_unseen(X)
         return Z
 
@@ -827,9 +812,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         few = self.encode_few(X, dtype)
         if few is not None:
             return few
-        return self._encoded(self._validated(X, reset=False, warns=False), dtype)
-
-    def _encoded(self, X: Any, dtype: DTypeLike) -> Any:
+        X = as_table_or_matrix(X)
+        _check_n_features(self, X, reset=False)
+        require_names(self.statistic_.names, X)
         if sp.issparse(X):
             if not self.statistic_.sparse:
                 raise ValueError(
@@ -915,23 +900,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.columns_, self.n_features_out_ = laid_out(columns, len(statistic.kinds))
         self.statistic_ = statistic
         return self
-
-    def _validated(self, X: Any, *, reset: bool, warns: bool = True) -> Any:
-        """X as a data frame, an array or a CSR matrix of the expected width and
-        names.
-        """
-        X = as_table_or_matrix(X)
-        if getattr(getattr(X, "dtype", None), "kind", "") == "c":
-            raise ValueError("Complex data not supported")
-        check_size(X.shape)
-        is_named = _get_feature_names(X) is not None
-        if warns or is_named == hasattr(self, "feature_names_in_"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        else:
-            _check_n_features(self, X, reset=reset)
-        if not reset:
-            require_names(self.statistic_.names, X)
-        return X
 
     def values_of(self, X: Any, j: int, expected: str | None = None) -> Any:
         """Values of a column, of which the statistic knows the kind.

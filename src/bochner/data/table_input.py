@@ -50,14 +50,11 @@ def is_frame(X: Any) -> bool:
     return not isinstance(X, np.ndarray) and is_into_dataframe(X)
 
 
-def check_frame(X: Any) -> None:
-    """Raise ValueError where column names of a data frame repeat, or where it has no
-    rows or no columns.
-    """
+def check_names(X: Any) -> None:
+    """Raise ValueError where column names of a data frame repeat."""
     counts = Counter(frame_names(X) or [])
     if twice := [name for name, count in counts.items() if count > 1]:
         raise ValueError(f"column names must be unique, but these repeat: {twice}")
-    check_size(X.shape)
 
 
 def frame_names(X: Any) -> list[str] | None:
@@ -103,7 +100,7 @@ def check_size(shape: tuple[int, ...]) -> None:
         if size == 0:
             raise ValueError(
                 f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 "
-                "is required."
+                "is required. Give a table with rows and columns."
             )
 
 
@@ -181,19 +178,22 @@ def as_numbers(array: np.ndarray) -> np.ndarray:
 
 
 def as_table_or_matrix(X: Any) -> Any:
-    """X as a checked data frame, an array, or a sound sparse matrix, of two
-    dimensions.
+    """X as a checked data frame, an array, or a sound sparse matrix, of two dimensions
+    with rows and columns.
     """
     if is_frame(X):
-        check_frame(X)
-        return _without_views(X)
-    if not sp.issparse(X):
-        return as_array(X)
-    if X.ndim != 2:
+        check_names(X)
+        X = _without_views(X)
+    elif not sp.issparse(X):
+        X = as_array(X)
+    elif X.ndim != 2:
         raise ValueError(
             f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data"
         )
-    return checked_sparse(X)
+    else:
+        X = checked_sparse(X)
+    check_size(X.shape)
+    return X
 
 
 def _without_views(X: Any) -> Any:

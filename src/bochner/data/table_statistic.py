@@ -26,7 +26,7 @@ from bochner.data.columns import (
     refuse_infinite,
     table_columns,
 )
-from bochner.data.table_input import require_finite, require_width
+from bochner.data.table_input import checked_matrix, require_width
 from bochner.data.written_values import written_kind
 from bochner.notices import warn
 
@@ -440,8 +440,7 @@ def part_offsets(kinds: Sequence[str]) -> NDArray:
 
 
 def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
-    X = X.tocsr()
-    require_finite(X)
+    X = checked_matrix(X.tocsr())
     counted = weight > 0
     if not counted.all():
         X, weight = X[counted], weight[counted]

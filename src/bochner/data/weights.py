@@ -81,6 +81,17 @@ def group_sums(group: NDArray, y: NDArray, weight: Any, size: int = 0) -> Floats
     )
 
 
+def group_means(
+    group: NDArray, y: NDArray, weight: NDArray, size: int = 0
+) -> tuple[NDArray, Floats]:
+    """Weights of groups, (L,), and means of targets over their rows, (L, K); 0 of
+    groups without weight.
+    """
+    total = np.bincount(group, weight, size)
+    sums = group_sums(group, y, weight, size)
+    return total, sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
+
+
 def draw_rows(
     weights: NDArray, size: int, rng: np.random.Generator
 ) -> tuple[NDArray, Floats | None]:

@@ -21,7 +21,7 @@ from bochner.data.hashes import uniform
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
-from bochner.data.weights import NEGLIGIBLE, are_one, checked_weight, group_sums
+from bochner.data.weights import NEGLIGIBLE, are_one, checked_weight, group_means
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
@@ -323,8 +323,7 @@ class ValidationSample:
 def _least(X: Any, y: NDArray, weight: NDArray, place: NDArray) -> ValidationSample:
     """The rows of the smallest places, equal ones as one."""
     place, first, group = np.unique(place, return_index=True, return_inverse=True)
-    total = np.bincount(group, weight).astype(float)
-    mean = group_sums(group, y, weight) / total[:, np.newaxis]
+    total, mean = group_means(group, y, weight)
     X = X[first[:MOST]]
     if sp.issparse(X):
         X = X.data, X.indices, X.indptr, X.shape

@@ -25,7 +25,7 @@ from bochner.data.alike_rows import column_of_groups, column_of_time
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.hashes import holds_quantities, near_copies, row_hashes
 from bochner.data.row_splits import ROWS_ALONE, SPLITS_OF_CV
-from bochner.data.table import TableEncoder
+from bochner.data.table import TableEncoder, TargetRows
 from bochner.data.table_input import finite_predictions
 from bochner.data.table_statistic import has_common_unit
 from bochner.design.design import Design
@@ -767,26 +767,20 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         encoder.require_columns(self.numeric_features)
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         y = targets(rows.target.y)
+        targeted = TargetRows(rows.X, y, rows.weight, seed, rows.fold)
         if self._request.learnable():
             if rows.X.shape[0] > POLICY.few_rows:
-                self.encoder_ = encoder = encoder.without_noise(
-                    rows.X, y, rows.weight, seed, rows.fold
-                )
+                encoder = encoder.without_noise(targeted)
             if enough:
-                self.encoder_ = encoder = encoder.with_codes(
-                    rows.X, y, rows.weight, seed, self.numeric_features
-                )
+                encoder = encoder.with_codes(targeted, self.numeric_features)
+        self.encoder_ = encoder
         if way != "summed":
             statistic = None if rows.summary is None else rows.summary.table
-            self.encoder_ = encoder = encoder.with_seen_levels(
-                rows.X, y, rows.weight, statistic
-            )
+            self.encoder_ = encoder = encoder.with_seen_levels(targeted, statistic)
             if self._request.learnable() and enough and way == "whole":
-                self.encoder_, encoder = encoder.with_level_means(
-                    rows.X, y, rows.weight, seed, rows.fold
-                )
+                self.encoder_, encoder = encoder.with_level_means(targeted)
         if self.uncertainty:
-            self._measure_levels(rows.X, y, rows.weight)
+            self.level_variances_ = self.encoder_.level_variances(targeted)
         many = POLICY.gathered_rows  # if nobody knows
         dtype = self._request.dtype(
             rows.n_rows or many, rows.weight if rows.stream is None else None
@@ -803,11 +797,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             way,
         )
         return prepared, source
-
-    def _measure_levels(self, X: Any, y: NDArray, weight: NDArray | None) -> None:
-        """Measure how much levels of text differ: a part of the uncertainty."""
-        weight = np.ones(len(y)) if weight is None else weight
-        self.level_variances_ = self.encoder_.level_variances(X, y, weight)
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data, or of few rows the one that their
@@ -1129,13 +1118,13 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Rows as the fit encoded its own."""
         rows = _told_apart(rows)
         y = targets(rows.target.y)
-        self.encoder_ = encoder = self.encoder_.with_seen_levels(rows.X, y, rows.weight)
+        seed = self._seed() if self.encoder_.has_level_means else 0
+        targeted = TargetRows(rows.X, y, rows.weight, seed, rows.fold)
+        self.encoder_ = encoder = self.encoder_.with_seen_levels(targeted)
         if self.uncertainty:
-            self._measure_levels(rows.X, y, rows.weight)
+            self.level_variances_ = encoder.level_variances(targeted)
         if encoder.has_level_means:
-            self.encoder_, encoder = encoder.with_level_means(
-                rows.X, y, rows.weight, self._seed(), rows.fold
-            )
+            self.encoder_, encoder = encoder.with_level_means(targeted)
         return encoded_source(
             encoder,
             rows.X,

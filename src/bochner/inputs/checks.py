@@ -23,7 +23,6 @@ from bochner.arrays import Floats
 from bochner.data.columns import first_row, missing_targets, values_of
 from bochner.data.table_input import (
     as_table_or_matrix,
-    check_size,
     checked_matrix,
     is_frame,
     require_names,
@@ -198,7 +197,6 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool, cautions: bool = True) 
     X = as_table_or_matrix(X)
     if not is_frame(X):
         X = checked_matrix(X)
-        check_size(X.shape)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     X = X.tocsr() if sp.issparse(X) else X
     if not reset and hasattr(estimator, "encoder_"):

@@ -145,13 +145,15 @@ class Stream:
         """Columns of the table, but for those with a part of their own."""
         return self.table.n_columns - len(self.roles.columns)
 
-    @property
-    def is_small(self) -> bool:
-        """Whether it is known to be small enough to be read into memory as a whole."""
+    def is_gathered(self, here: bool) -> bool:
+        """Whether it is known to be small enough to be read into memory as a whole,
+        which may have to be this process's.
+        """
         n_rows = self.table.n_rows
         if n_rows is None or self.table.sample is not None:
             return False
-        return gathers(n_rows, self.n_columns, current().memory_limit)
+        elsewhere = self.engine.is_remote and not here
+        return gathers(n_rows, self.n_columns, current().memory_limit, elsewhere)
 
     @property
     def sample_rows(self) -> int:
@@ -163,10 +165,6 @@ class Stream:
         stand for all.
         """
         return replace(self, table=replace(self.table, sample=None))
-
-    def gather(self) -> Batch:
-        """All rows."""
-        return read_all(self.table, self.roles)
 
     def scan(self, seed: int, labels: bool, verbose: Any, what: str) -> TableSummary:
         """Read all rows once, or the first ones where these stand for all, for their
@@ -197,7 +195,12 @@ class Given(NamedTuple):
 
 
 def open_data(
-    X: Any, y: Any, sample_weight: Any, without: str = "refuse", groups: Any = None
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    without: str = "refuse",
+    groups: Any = None,
+    here: bool = False,
 ) -> Given:
     """Open what is to be read, and take columns that are named out of a frame; small
     tables are read at once.
@@ -209,6 +212,8 @@ def open_data(
         What becomes of rows without a target that are read; see `Roles`.
     groups : array of shape (n,) or str, optional
         To which group each row belongs.
+    here : bool, default=False
+        Whether tables that fit the memory are read even where others could read them.
 
     Raises
     ------
@@ -266,10 +271,8 @@ def open_data(
             targets = frame.select(list(y)).to_native()
         return Given(frame.drop(names).to_native(), targets, *others)
     stream = Stream(table, replace(column_roles, without=without), engine)
-    # Small tables are read at once, unless others read them
-    is_elsewhere = engine.is_remote and (table.n_rows or 0) > stream.sample_rows
-    if stream.is_small and not is_elsewhere:
-        return Given(*stream.gather())
+    if stream.is_gathered(here):
+        return Given(*read_all(table, stream.roles))
     return Given(None, None, None, stream=stream)
 
 
@@ -324,14 +327,12 @@ def given_batch(
         Columns that a fitted model needs: others that a source has are left out.
     """
     is_read = is_streamed(X)
-    X, y, weight, _, stream = open_data(X, y, sample_weight, groups=groups)
+    X, y, weight, _, stream = open_data(X, y, sample_weight, groups=groups, here=True)
     if stream is not None:
-        if not stream.is_small:
-            raise ValueError(
-                "Rows are taken into memory here, and this source is larger: give a "
-                "part of it; to fit all rows in passes, call fit."
-            )
-        X, y, weight = stream.gather()[:3]
+        raise ValueError(
+            "Rows are taken into memory here, and this source is larger: give a part "
+            "of it; to fit all rows in passes, call fit."
+        )
     if is_read:
         X = inputs_of(X, names)
     return X, y, weight

@@ -78,13 +78,11 @@ def _read_and_predicted(
     predictions = []
     targets = []
     weights = []
-    for part in stream.table.parts:
-        for batch in finite_batches(part):
-            if batch.X.shape[0]:
-                rows = stream.roles.rows(batch)
-                predictions.append(model.predict(inputs_of(rows.X, names)))
-                targets.append(rows.y)
-                weights.append(rows.weight)
+    for batch in finite_batches(stream.table.parts):
+        rows = stream.roles.rows(batch)
+        predictions.append(model.predict(inputs_of(rows.X, names)))
+        targets.append(rows.y)
+        weights.append(rows.weight)
     is_weighed = bool(weights) and weights[0] is not None
     weight = np.concatenate(weights) if is_weighed else None
     return concat(predictions), np.concatenate(targets), weight

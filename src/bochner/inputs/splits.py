@@ -25,10 +25,12 @@ MOST_SPLITS = 10
 MOST_STRATIFIED = 5_000
 
 
-def checked_groups(groups: Any, X: Any) -> NDArray:
-    """To which group each row belongs, shape (n,); ValueError where there is not one
-    for each row, or one is missing.
+def checked_groups(groups: Any, X: Any) -> NDArray | None:
+    """To which group each row belongs, shape (n,), None without any groups; ValueError
+    where there is not one for each row, or one is missing.
     """
+    if groups is None:
+        return None
     if isinstance(groups, str):
         raise ValueError(
             f"groups={groups!r} names a column, and X is an array, whose columns have "

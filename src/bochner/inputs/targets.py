@@ -120,20 +120,15 @@ class MixedSigns(Signs):
 
 
 @dataclass(frozen=True)
-class LogCounts:
-    """Standardised logarithms of counts, more by half of their mean, of means and
-    deviations of shape (K,).
-    """
+class LogCounts(Standardised):
+    """Standardised logarithms of counts, more by half of their mean, of shape (K,)."""
 
     added: Floats
-    mean: Floats
-    scale: Floats
 
     def __call__(self, y: NDArray) -> Floats:
         """Targets of some rows, shape (b, K)."""
-        return (
-            np.log(np.maximum(y.reshape(len(y), -1), 0) + self.added) - self.mean
-        ) / self.scale
+        counts = np.maximum(y.reshape(len(y), -1), 0)
+        return super().__call__(np.log(counts + self.added))
 
 
 def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
@@ -166,4 +161,4 @@ def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
     logs = np.log(y + HALF * mean)
     centre = np.average(logs, axis=0, weights=weight)
     scale = np.sqrt(np.average(np.square(logs - centre), axis=0, weights=weight))
-    return LogCounts(HALF * mean, centre, np.where(scale > 0, scale, 1.0))
+    return LogCounts(centre, np.where(scale > 0, scale, 1.0), HALF * mean)

@@ -363,15 +363,18 @@ def open_training(
         Where rows are not as the model takes them, or `refusal` is given and they do
         not fit.
     """
-    X, y, weight, groups, stream = open_data(X, y, sample_weight, without, groups)
-    if stream is not None and refusal and stream.is_small:
-        X, y, weight, groups = stream.gather()
-        stream = None
-    if stream is None:
+    X, y, weight, groups, stream = open_data(
+        X, y, sample_weight, without, groups, here=bool(refusal)
+    )
+
+    def checked(X: Any, y: Any, weight: Any, groups: Any) -> TrainingRows:
         rows = check(X, y, weight)
-        if groups is not None:
-            return replace(rows, groups=checked_groups(groups, rows.X))
-        if refusal or stays or not is_large(rows.X):
+        return replace(rows, groups=checked_groups(groups, rows.X))
+
+    if stream is None:
+        rows = checked(X, y, weight, groups)
+        has_groups = groups is not None
+        if has_groups or refusal or stays or not is_large(rows.X):
             return rows
         stream = Stream.of_rows(rows.X, rows.y, rows.weight, without)
     elif refusal:
@@ -381,15 +384,10 @@ def open_training(
     rows = TrainingRows.of(stream, seed, is_classifier(model), model.verbose)
     # A sample that is all of a table is one in memory
     if stream.table.sample is None and rows.n_rows == rows.X.shape[0]:
-        checked = check(rows.X, rows.y, rows.weight)
-        if rows.groups is None:
-            return checked
-        return replace(checked, groups=checked_groups(rows.groups, checked.X))
-    if rows.groups is not None:
-        rows = replace(rows, groups=checked_groups(rows.groups, rows.X))
+        return checked(rows.X, rows.y, rows.weight, rows.groups)
     if is_new:
         validate_data(model, rows.X, reset=True, skip_check_array=True)
-    return rows
+    return replace(rows, groups=checked_groups(rows.groups, rows.X))
 
 
 def encoder_of(

@@ -20,7 +20,7 @@ from bochner.arrays import Indices
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.data.row_splits import Fold, RowSplits, complement
-from bochner.data.weights import group_sums
+from bochner.data.weights import group_means
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
@@ -559,10 +559,8 @@ class HeldOutPredictions(NamedTuple):
         )
         if len(first) == len(group):
             return self
-        total = np.bincount(group, self.weight)
-        sums = group_sums(group, self.targets, self.weight)
-        targets = np.where(total[:, np.newaxis] > 0, sums, self.targets[first])
-        targets /= np.where(total > 0, total, 1.0)[:, np.newaxis]
+        total, means = group_means(group, self.targets, self.weight)
+        targets = np.where(total[:, np.newaxis] > 0, means, self.targets[first])
         groups = None if self.group is None else self.group[first]
         return HeldOutPredictions(self.predicted[first], targets, total, group=groups)
 

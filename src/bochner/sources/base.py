@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -110,14 +110,10 @@ def is_a(value: Any, package: str, *names: str) -> bool:
     )
 
 
-def total(counts: Iterable[int | None]) -> int | None:
+def total(counts: Sequence[int | None]) -> int | None:
     """The sum of numbers of rows; None where one of them is not known."""
-    n_rows = 0
-    for count in counts:
-        if count is None:
-            return None
-        n_rows += count
-    return n_rows
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 class Part(Protocol):

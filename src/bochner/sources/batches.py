@@ -13,7 +13,13 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
+from bochner.data.table_input import (
+    as_array,
+    check_names,
+    check_size,
+    checked_sparse,
+    is_frame,
+)
 from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.column_values import is_number
 from bochner.sources.imported import ImportedPart, RowWriter, importing
@@ -219,7 +225,8 @@ def _matrix(X: Any, place: str) -> Any:
         X = pa.Table.from_batches([X])
     if is_frame(X):
         if X.shape[0]:
-            check_frame(X)
+            check_names(X)
+            check_size(X.shape)
         return as_table(X, frame_schema(X), place)
     if sp.issparse(X) and X.ndim == 2:
         return checked_sparse(X).tocsr()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -124,13 +125,12 @@ def _wanted(
 
 def line_of(paths: Sequence[Path], row: int) -> str:
     """Where a row of the table in CSV files is, in words; it counts from 0."""
-    for path in paths:
-        text = whole_file(path).surveyed()
-        for line in text.lines():
-            if not row:
-                return f"line {line}" + (f" of {path.name}" if len(paths) > 1 else "")
-            row -= 1
-    return f"row {row}"
+    lines = (
+        f"line {line}" + (f" of {path.name}" if len(paths) > 1 else "")
+        for path in paths
+        for line in whole_file(path).surveyed().lines()
+    )
+    return next(islice(lines, row, None), f"row {row}")
 
 
 @dataclass(frozen=True)

@@ -265,11 +265,6 @@ def of_arrays(
     """
     X = as_table_or_matrix(X)
     X = X.tocsr() if sp.issparse(X) else X
-    if 0 in X.shape:
-        raise SourceError(
-            f"an array of shape {X.shape} is not a table; give an array with rows "
-            "and columns"
-        )
     n, width = X.shape
     y = values_beside(y, n, "y")
     weight = values_beside(weight, n, "sample_weight")

@@ -156,7 +156,7 @@ def _opener(data: Any) -> Callable[..., TableSource] | None:
     if isinstance(data, str | os.PathLike):
         return _open_files
     if is_collection(data) or is_delayed(data):
-        return _open_dask
+        return open_collection
     if isinstance(data, list | tuple):
         are_paths = all(isinstance(item, str | os.PathLike) for item in data)
         return _open_files if data and are_paths else None
@@ -176,23 +176,15 @@ def _opened(
     opener = _opener(data)
     if isinstance(schema, int) and opener is not _open_files:
         raise SourceError(NO_NUMBER)
-    if opener is not None:
-        return opener(data, selection, schema)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     are_rows = hasattr(data, "__array__") or isinstance(data, list | tuple)
-    if not are_rows and not _in_memory(data):
+    if not (opener or are_rows or _in_memory(data)):
         raise TypeError(
             f"a {type(data).__name__} cannot be opened as a table; give a path, an "
             "array, a data frame, or a callable that returns an iterator of batches."
         )
-    return of_arrays(data, selection=selection, schema=schema)
-
-
-def _open_dask(
-    data: Any, selection: Selection, schema: pa.Schema | None
-) -> TableSource:
-    return open_collection(data, selection=selection, schema=schema)
+    return (opener or of_arrays)(data, selection=selection, schema=schema)
 
 
 def _open_files(

@@ -4,7 +4,7 @@ blocks of equal size.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
@@ -55,34 +55,31 @@ class PartChecksum:
         self.n_rows += batch.X.shape[0]
         if not content or not batch.X.shape[0]:
             return
-        values = {"X": batch.X, "y": batch.y, "weight": batch.weight}
-        if isinstance(batch.X, pa.Table):
-            del values["X"]
-            for column in batch.X.schema:
-                self._add_column(column, batch.X.select([column.name]))
-        for name, array in values.items():
-            if array is None:
-                continue
-            if not isinstance(array, np.ndarray):
-                array = row_hashes(array)
-            if array.dtype.kind in "biuf":
-                self._add(name, np.ascontiguousarray(array))
-            else:
-                self._add_texts(name, array.ravel().tolist())
+        X = batch.X
+        columns = {"X": X}
+        if isinstance(X, pa.Table):
+            columns = {f"column {name}": X[name] for name in X.column_names}
+        for name, values in (columns | {"y": batch.y, "weight": batch.weight}).items():
+            if values is not None:
+                content_before = self._sums.get(name, 0)
+                self._sums[name] = crc32(_content(values), content_before)
 
-    def _add_column(self, column: pa.Field, X: pa.Table) -> None:
-        if is_text(column.type):
-            # Texts of which most differ take long to hash one by one
-            self._add_texts(f"column {column.name}", X[0].to_pylist())
-        else:
-            self._add(f"column {column.name}", row_hashes(X))
 
-    def _add_texts(self, name: str, values: list[Any]) -> None:
-        texts = "\0".join([*map(str, values), ""])
-        self._add(name, texts.encode(errors="surrogatepass"))
-
-    def _add(self, name: str, content: Any) -> None:
-        self._sums[name] = crc32(content, self._sums.get(name, 0))
+def _content(values: Any) -> Any:
+    """Bytes that tell rows of a column, an array or a sparse matrix from others; those
+    of more rows follow on one another.
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return np.ascontiguousarray(values)
+    # Texts of which most differ take long to hash one by one
+    if isinstance(values, np.ndarray):
+        texts = values.ravel().tolist()
+    elif isinstance(values, pa.ChunkedArray) and is_text(values.type):
+        texts = values.to_pylist()
+    else:
+        is_column = isinstance(values, pa.ChunkedArray)
+        return row_hashes(pa.table({"": values}) if is_column else values)
+    return "\0".join([*map(str, texts), ""]).encode(errors="surrogatepass")
 
 
 AnyRows = TypeVar("AnyRows", bound=NamedTuple)
@@ -377,18 +374,20 @@ def _located(part: Any, error: ValueError) -> SourceError:
     )
 
 
-def finite_batches(part: Part) -> Iterator[Batch]:
-    """Yield the rows of a part; SourceError, with the line, at the first infinite
-    value in lines of text.
+def finite_batches(parts: Iterable[Part]) -> Iterator[Batch]:
+    """Yield the batches of parts that have rows; SourceError, with the line, at the
+    first infinite value in lines of text.
     """
-    first = 0
-    for batch in part.read():
-        try:
-            _refuse_infinite(part, batch.X, first)
-        except RowError as error:
-            raise _located(part, error) from error
-        yield batch
-        first += batch.X.shape[0]
+    for part in parts:
+        first = 0
+        for batch in part.read():
+            try:
+                _refuse_infinite(part, batch.X, first)
+            except RowError as error:
+                raise _located(part, error) from error
+            if batch.X.shape[0]:
+                yield batch
+            first += batch.X.shape[0]
 
 
 def _refuse_infinite(part: Part, X: Any, first: int) -> None:

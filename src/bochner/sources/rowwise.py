@@ -284,10 +284,8 @@ def _files(source: TableSource) -> set[str]:
 
 def _rows(source: TableSource) -> Iterator[Any]:
     """Batches of the rows, in their order."""
-    for part in source.parts:
-        for batch in finite_batches(part):
-            if batch.X.shape[0]:
-                yield batch.X
+    for batch in finite_batches(source.parts):
+        yield batch.X
 
 
 def inputs_of(X: Any, names: Sequence[str] | None) -> Any:

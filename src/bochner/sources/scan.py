@@ -16,6 +16,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.columns import levels
 from bochner.data.hashes import mixed
 from bochner.data.table_statistic import (
     MOST_CATEGORIES,
@@ -23,7 +24,6 @@ from bochner.data.table_statistic import (
     TableStatistic,
     rounded,
 )
-from bochner.data.weights import unit_weights
 from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL, in_threads, pause, shards
 from bochner.engines.prefetch import prefetched
@@ -180,23 +180,13 @@ class TableSummary:
         self.table += TableStatistic.of(X, weight, kinds=self.table.expected())
         self.table.keep_heaviest(self.most_categories)
         if y is not None:
-            self._add_targets(y, unit_weights(len(y)) if weight is None else weight)
+            self._add_targets(y, np.ones(len(y)) if weight is None else weight)
         self.drawn.add(rows, first)
         self.n_seen += n
         self.weight += float(n if weight is None else weight.sum())
         self.largest_weight = max(
             self.largest_weight, 1.0 if weight is None else float(weight.max())
         )
-
-    def add_part(self, tally: PartChecksum) -> None:
-        """Take note of a part that was read to its end."""
-        self.counts.append(tally.n_rows)
-        self.checksums.append(tally.checksum)
-
-    def cut_short(self, counts: list[int | None]) -> None:
-        """Take the counts that parts tell, where not all of them were read."""
-        self.counts = counts
-        self.checksums = [None] * len(counts)
 
     def settle(self) -> None:
         """Round what was added up, so that neither parts nor their order change
@@ -262,15 +252,13 @@ def _sum(a: Summary | None, b: Summary | None) -> Summary | None:
 
 def label_weights(y: NDArray, weight: NDArray) -> dict[Any, float]:
     """Weight of each label, in the order in which they come."""
+    codes: Any
     try:
-        encoded = pa.array(y).dictionary_encode()
+        labels, codes = levels(pa.array(y))
     except (pa.ArrowException, TypeError):  # objects of several kinds
-        labels = list(dict.fromkeys(y.tolist()))
-        place = {label: i for i, label in enumerate(labels)}
-        codes = np.array([place[label] for label in y.tolist()])
-    else:
-        labels = encoded.dictionary.to_pylist()
-        codes = encoded.indices.to_numpy()
+        places: dict[Any, int] = {}
+        codes = [places.setdefault(label, len(places)) for label in y.tolist()]
+        labels = list(places)
     return dict(
         zip(labels, np.bincount(codes, weight, len(labels)).tolist(), strict=True)
     )
@@ -349,7 +337,8 @@ class ScanPart:
                     self.advance(block.X.shape[0])
                     if overview.n_seen == self.most:
                         return overview
-            overview.add_part(tally)
+            overview.counts.append(tally.n_rows)
+            overview.checksums.append(tally.checksum)
         return overview
 
 
@@ -426,7 +415,8 @@ def scan(
         overview = reduce(engine, items, there, advance=lambda k: advance(sizes[k]))
     if partly:
         # Of rows that nobody has looked at only what the parts tell is known
-        overview.cut_short(counts)
+        checksums = [None] * len(counts)
+        overview = replace(overview, counts=counts, checksums=checksums)
     _require_rows(overview, source)
     overview.settle()
     return overview
