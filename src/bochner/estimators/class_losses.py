@@ -329,7 +329,7 @@ def fit_classes_in_passes(
     squared = as_squared(fitted)
     n_iter = None if fitted.n_iter is None else 2 * fitted.n_iter
     part = _solved_on_part(sample, fitted, task, n_iter)
-    if part.design.source.n_counted < POLICY.simple_rows and loss == "auto":
+    if part.design.source.n_counted <= POLICY.simple_rows and loss == "auto":
         return squared._replace(
             reason="there are too many classes and features to compare losses"
         )

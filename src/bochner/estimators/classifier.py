@@ -117,7 +117,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         of each class against the others. These two use sweeps over the grids of
         bins, or else Newton's method; with alpha="auto" bins of the single columns are
         part of their features. "auto" is
-        "squared" if `alpha` is given, with fewer than 1,000 rows, or beyond 200 million
+        "squared" if `alpha` is given, up to 1,000 rows, or beyond 200 million
         rows times classes times grids. Otherwise bins alone and linear models have the
         logistic loss if its log loss on validation rows is clearly lower.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
@@ -585,7 +585,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         in_time = POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
         # A given alpha has another meaning by each loss
         is_open = self._request.alphas is None and self.solver_ != "exact"
-        few = design.source.n_counted < POLICY.simple_rows
+        few = design.source.n_counted <= POLICY.simple_rows
         compares = is_open and (solution.is_linear or not few)
         return "auto" if compares and in_time else "squared"
 

@@ -179,7 +179,7 @@ def fit_bins(
         by_logistic=(
             race.validator.classes
             and problem.space.logistic
-            and problem.n_rows >= POLICY.simple_rows
+            and problem.n_rows > POLICY.simple_rows
         ),
     )
     return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
