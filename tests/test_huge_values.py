@@ -21,20 +21,28 @@ MODELS = {
     "regressor": (bo.KernelMachineRegressor(**SMALL, features="fourier"), Y),
     "bins": (bo.KernelMachineRegressor(**SMALL, features="binning"), Y),
     "std": (
-        bo.KernelMachineRegressor(
-            kernel=Gaussian(1.0), n_components=20, uncertainty="std"
-        ),
+        bo.KernelMachineRegressor(kernel=Gaussian(1.0), **SMALL, uncertainty="std"),
         Y,
     ),
-    "exact": (bo.KernelMachineRegressor(kernel=Gaussian(1.0), solver="exact"), Y),
-    "linear": (bo.KernelMachineRegressor(features=bo.LinearFeatures()), 9 * Y),
+    "exact": (
+        bo.KernelMachineRegressor(kernel=Gaussian(1.0), solver="exact", random_state=0),
+        Y,
+    ),
+    "linear": (
+        bo.KernelMachineRegressor(features=bo.LinearFeatures(), random_state=0),
+        9 * Y,
+    ),
     "poisson": (
-        bo.KernelMachineRegressor(features=bo.LinearFeatures(), loss="poisson"),
+        bo.KernelMachineRegressor(
+            features=bo.LinearFeatures(), loss="poisson", random_state=0
+        ),
         np.round(np.exp(Y)),
     ),
     "classifier": (bo.KernelMachineClassifier(kernel=Gaussian(1.0), **SMALL), Y > 0),
     "logistic": (
-        bo.KernelMachineClassifier(features=bo.LinearFeatures(), loss="logistic"),
+        bo.KernelMachineClassifier(
+            features=bo.LinearFeatures(), loss="logistic", random_state=0
+        ),
         Y > 0,
     ),
     "semi-supervised": (bo.SemiSupervisedRegressor(random_state=0), FEW),
@@ -108,7 +116,9 @@ def test_rows_far_beyond_the_landmarks_have_no_kernel_with_them():
 
 
 def test_a_prediction_that_overflows_names_its_row():
-    model = bo.KernelMachineRegressor(features=bo.LinearFeatures()).fit(X, 9 * Y)
+    model = bo.KernelMachineRegressor(features=bo.LinearFeatures(), random_state=0).fit(
+        X, 9 * Y
+    )
     with pytest.raises(
         ValueError, match=r"row 3: the prediction overflows, .* drop or clip such rows"
     ):

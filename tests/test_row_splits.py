@@ -367,6 +367,7 @@ def test_rows_that_only_judge_are_not_fitted():
     np.testing.assert_allclose(both.predict(X), alone.predict(X), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_they_choose(loss):
     """Where their targets are turned round, so are predictions for them, in the mean of

@@ -1,6 +1,7 @@
 """Probabilities of scores without rows to calibrate them by."""
 
 import numpy as np
+import pytest
 from scipy.special import expit, softmax
 
 from bochner.estimators.class_probabilities import (
@@ -26,3 +27,13 @@ def test_more_classes_by_their_scores():
         probabilities(per_class(f), link_of(None, "squared")),
         softmax(2 * f + 2 / 3 * f**3, axis=1),
     )
+
+
+@pytest.mark.parametrize("link", [[50.0, 0.0], [2.0, 2 / 3]])
+def test_scores_at_the_end_of_the_range(link):
+    """Their multiples, and the differences of these, are beyond it."""
+    largest = 2.0 if link[1] else np.inf
+    scores = np.array([[1e308, -1e308], [-1.7e308, 1.7e308]])
+    with np.errstate(all="raise", under="ignore"):
+        found = probabilities(scores, np.array(link), None, largest)
+    np.testing.assert_array_equal(found, [[1, 0], [0, 1]])
