@@ -115,6 +115,7 @@ def test_classes_are_boosted_too(folder, done):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 def test_of_too_many_rows_a_sample_is_learned_and_told(
     folder, done, monkeypatch, streamed

@@ -37,6 +37,7 @@ def words(tmp_path, monkeypatch, model):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_rows_are_counted(words, run):
     fit = ("fit", "words.csv", "--target", "rolls", "--kernel", "gaussian")
     for command, said in (

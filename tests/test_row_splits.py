@@ -334,6 +334,7 @@ def test_a_table_in_passes_has_groups(tmp_path):
         KernelMachineRegressor(cv=3).fit(source, "y")
 
 
+@pytest.mark.slow
 def test_splits_that_say_the_same_give_the_same(fitted):
     folds = row_splits(None, Y, GROUP, labels=False).held_out_in
     for cv, given in (

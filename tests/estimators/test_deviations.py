@@ -421,6 +421,7 @@ def test_covariances_are_those_of_the_functions_that_are_drawn():
         )
 
 
+@pytest.mark.slow
 def test_covariances_are_of_rows_in_memory_alone(tmp_path, monkeypatch):
     model = regressor(kernel="gaussian", alpha=0.1).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="return_cov is for rows in memory"):
@@ -436,6 +437,7 @@ def test_covariances_are_of_rows_in_memory_alone(tmp_path, monkeypatch):
         model.predict(NEW, return_cov=True)
 
 
+@pytest.mark.slow
 def test_covariances_of_sparse_rows():
     rows = sp.random(300, 40, 0.1, random_state=0, format="csr")
     y = np.asarray(rows[:, :5].sum(axis=1)).ravel()

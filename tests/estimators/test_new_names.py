@@ -68,6 +68,7 @@ def test_intervals_cover_new_names_and_stay_near_the_spread_of_prices():
     assert (high - low)[~is_new].mean() < 0.5 * y.std()
 
 
+@pytest.mark.slow
 def test_new_names_are_at_the_mean_of_the_names():
     X, y, X_later, _, is_new = sales(0)
     model = KernelMachineRegressor(n_components=64, metric="ard", random_state=0)

@@ -248,6 +248,7 @@ class TestAuto:
             again.predict_proba(X), model.predict_proba(X), atol=1e-6
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("is_noisy", [True, False])
     def test_some_of_many_rows_decide(self, is_noisy, policy):
         """Odds of single columns want the logistic loss, and 25 fields of a chessboard

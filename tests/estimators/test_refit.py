@@ -187,6 +187,7 @@ def test_another_size_of_a_model_that_was_fitted_in_parts():
             model.resized(factor)
 
 
+@pytest.mark.slow
 def test_a_refit_without_a_class_that_has_a_weight():
     X, y = halves()
     labels = np.where(y > 0.8, "rare", np.where(y > 0, "b", "c"))

@@ -172,6 +172,7 @@ def test_curves_are_those_of_sklearn(binary):
         assert 1 - apart.min(axis=0)[[0, -1]] == pytest.approx([1, 1], abs=0.005)
 
 
+@pytest.mark.slow
 def test_classes_that_do_not_occur_are_no_error():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(90, 2))

@@ -218,6 +218,7 @@ def test_classification_says_what_was_found(classification, pages):
     )
 
 
+@pytest.mark.slow
 def test_names_and_values_stay_text():
     rng = np.random.default_rng(3)
     X = pd.DataFrame(rng.normal(size=(200, 5)), columns=HOSTILE)

@@ -287,6 +287,7 @@ class TestMachine:
             theirs.append(peer.fit(X[train], y[train]).score(X[test], y[test]))
         assert np.mean(ours) >= np.mean(theirs) - 0.002
 
+    @pytest.mark.slow
     def test_races_learned_metrics_of_more_rows(self):
         """Images, whose pixels count alike, take the exact machine; a product of two
         columns among twenty takes a learned metric.

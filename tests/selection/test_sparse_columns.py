@@ -81,6 +81,7 @@ def test_columns_times_factors():
     np.testing.assert_allclose(features.store(X).forward(coef.T).T, Z @ coef)
 
 
+@pytest.mark.slow
 def test_hundreds_of_sparse_columns_have_a_linear_model_where_it_leads():
     """Of words that add up, metrics are not learned to the end, and the report says
     so.

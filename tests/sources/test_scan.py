@@ -103,7 +103,15 @@ def test_all_of_a_table(listed, mixed):
     assert_same_batch(seen.sample, read_all(listed(mixed), ROLES))
 
 
-@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(
+            cut, id=name, marks=[pytest.mark.slow] if cut == {"rows": 1} else []
+        )
+        for name, cut in CUTS.items()
+    ],
+)
 @pytest.mark.parametrize("known", [True, False])
 def test_batches_leave_every_bit_and_parts_the_sample(
     listed, mixed, cut, known, small_blocks

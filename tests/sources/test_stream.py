@@ -55,7 +55,9 @@ def dense(X):
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize("rows", [1, 13, 100, None])
+@pytest.mark.parametrize(
+    "rows", [pytest.param(1, marks=pytest.mark.slow), 13, 100, None]
+)
 @pytest.mark.parametrize("size", [64, 200, 10**6])
 def test_blocks_of_a_table(listed, mixed, rows, size, ahead):
     mixed = mixed[:300]
@@ -127,6 +129,7 @@ def test_a_span_has_the_rows_of_its_parts(listed, mixed):
     assert source.span(4, 5).whole().y[-1, 0] == mixed["y"][-1].as_py()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_moments_have_the_same_bits_however_rows_come(listed, threads):
     X = pa.table(
@@ -188,6 +191,7 @@ def test_other_rows_in_a_later_pass(listed, mixed, ahead):
     ]
 
 
+@pytest.mark.slow
 def test_a_consumer_may_stop_early(listed, mixed):
     for ahead in (False, True):
         blocks = encoded(listed(mixed, rows=10), ahead=ahead).blocks(50)
