@@ -26,7 +26,7 @@ FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 CLEAR = 2.0  # standard errors of the gain in log loss, from which a curve is taken
 SLOPE = 1e-9  # of a curve where it is flat, so that scores keep their order
 LARGEST_SCORE, BEYOND = 2.0, 1e-6
-FARTHEST_SCORE = 1e100  # whose multiples, and differences of these, are finite
+FARTHEST_SCORE = 1e30  # whose multiples are finite in single precision too
 LOG_SLOPES = (-3.0, 4.0)  # logarithms of factors on scores
 
 
