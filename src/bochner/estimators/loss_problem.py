@@ -278,10 +278,10 @@ class LossProblem:
         """The trial with the best ridge penalty for the rows held out.
 
         Smaller penalties than that of the first trial, which need fewer sweeps, are
-        tried first, and larger ones where no smaller one is clearly better. Each must
-        be clearly better than the one before. Steps of Newton's method begin where
-        those for another penalty ended; sweeps, of which the number regularises, begin
-        anew. Of very many entries one penalty is tried.
+        tried first, and must be clearly better. A larger one must be worthwhile, and
+        with sweeps it is taken unless it is clearly worse. Steps of Newton's method
+        begin where those for another penalty ended; sweeps, of which the number
+        regularises, begin anew. Of very many entries one penalty is tried.
 
         Parameters
         ----------
@@ -299,13 +299,20 @@ class LossProblem:
             begun = first_trial.start if self.sweeps else trial.end
             return self.trial(begun, trial.alpha * factor, AIM * trial.loss)
 
+        def is_better(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
+            if not is_larger:
+                return self.is_clearly_better(other, best)
+            if self.sweeps:
+                return not self.is_clearly_better(best, other)
+            return other.loss < (1 - POLICY.worthwhile) * best.loss
+
         best = first_trial
         for direction in (-1, 1):
             for _ in range(POLICY.farthest_penalty - direction * power):
                 if self.budget.is_over:
                     return best
                 other = tried(best, POLICY.penalty_step**direction)
-                if not self.is_clearly_better(other, best):
+                if not is_better(other, best, direction > 0):
                     break
                 best = other
             if best is not first_trial:

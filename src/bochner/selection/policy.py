@@ -152,7 +152,7 @@ class Policy:
     # Sweeps over the grids of another loss than the squared one, at the most
     most_sweeps: int = 16
     # Steps of `penalty_step` from what a distinct row weighs, of the first such sweeps
-    first_sweep_penalty: int = -3
+    first_sweep_penalty: int = -2
     searched_grids: int = 128  # by which the ridge penalty of sweeps is found
     # Entries of bins for all outputs, beyond which sweeps try one penalty
     most_searched: int = 1 << 28
