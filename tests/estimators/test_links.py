@@ -37,3 +37,10 @@ def test_scores_at_the_end_of_the_range(link):
     with np.errstate(all="raise", under="ignore"):
         found = probabilities(scores, np.array(link), None, largest)
     np.testing.assert_array_equal(found, [[1, 0], [0, 1]])
+
+
+def test_huge_scores_keep_their_order():
+    """As `predict` has it, which takes the largest one."""
+    scores = np.array([[1e40, 1e45, 0.0]])
+    found = probabilities(scores, np.array([1.0, 0.0]), None, np.inf)
+    np.testing.assert_array_equal(found, [[0, 1, 0]])

@@ -26,7 +26,9 @@ FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 CLEAR = 2.0  # standard errors of the gain in log loss, from which a curve is taken
 SLOPE = 1e-9  # of a curve where it is flat, so that scores keep their order
 LARGEST_SCORE, BEYOND = 2.0, 1e-6
-FARTHEST_SCORE = 1e30  # whose multiples are finite in single precision too
+# Of the range of numbers, up to which multiples of scores and their differences are
+# finite
+FARTHEST_SHARE = 1e-3
 LOG_SLOPES = (-3.0, 4.0)  # logarithms of factors on scores
 
 
@@ -200,7 +202,8 @@ def probabilities(
 
 def _logits(scores: NDArray, link: NDArray, largest: float) -> Floats:
     """Logarithms of the probabilities, but for a constant of each row, (n, K)."""
-    scores = np.clip(scores, -FARTHEST_SCORE, FARTHEST_SCORE)
+    farthest = FARTHEST_SHARE * np.finfo(scores.dtype).max
+    scores = np.clip(scores, -farthest, farthest)
     f = np.clip(scores, -largest, largest)
     rest = BEYOND * (
         scores - f
