@@ -21,7 +21,7 @@ from bochner.selection.validation import (
     HeldOutPredictions,
     average,
     has_stalled,
-    mean_and_error,
+    is_better,
 )
 from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Loss
@@ -299,7 +299,7 @@ class LossProblem:
             begun = first_trial.start if self.sweeps else trial.end
             return self.trial(begun, trial.alpha * factor, AIM * trial.loss)
 
-        def is_better(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
+        def is_preferred(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
             if not is_larger:
                 return self.is_clearly_better(other, best)
             if self.sweeps:
@@ -312,7 +312,7 @@ class LossProblem:
                 if self.budget.is_over:
                     return best
                 other = tried(best, POLICY.penalty_step**direction)
-                if not is_better(other, best, direction > 0):
+                if not is_preferred(other, best, direction > 0):
                     break
                 best = other
             if best is not first_trial:
@@ -325,10 +325,9 @@ class LossProblem:
         second = self.predictions(two.fitted).distinct()
         losses = [
             self.loss.value(predictions.targets.T, predictions.predicted.T)
-            for predictions in (second, first)
+            for predictions in (first, second)
         ]
-        gain, noise = mean_and_error(losses[0] - losses[1], first.weight, first.group)
-        return gain > POLICY.clear * noise
+        return is_better(*losses, POLICY.clear, first.weight, first.group)
 
     def predictions_at(self, start: WarmStart) -> HeldOutPredictions:
         """Fitted values of the rows held out before any step, with their targets and

@@ -57,6 +57,7 @@ from bochner.selection.validation import (
     HeldOutPredictions,
     alphas_to_try,
     choose_penalty,
+    is_better,
     mean_and_error,
 )
 from bochner.solvers.factors import KernelFactor, factorise, leave_one_out
@@ -582,9 +583,9 @@ def _decide(
             for way, power in places
         ]
     way, power = places[0]
-    if others and _clearly_better(
-        tried[places[1]], tried[places[0]], ways[way].rows.weight
-    ):
+    weight = ways[way].rows.weight
+    losses = [tried[place].best for place in places]
+    if others and is_better(losses[1], losses[0], POLICY.certain, weight):
         way, power = places[1]
     near = [
         trial
@@ -646,16 +647,6 @@ def share_unit(source: ArraySource, column_units: NDArray | None) -> bool:
     if column_units is None or not spread.any():
         return False
     return _are_alike(spread / common_unit_lengths(column_units, spread), POLICY.alike)
-
-
-def _clearly_better(
-    one: LengthscaleTrial, other: LengthscaleTrial, weight: NDArray
-) -> bool:
-    """Whether one has lower losses than the other by several standard errors of the
-    difference.
-    """
-    gain, noise = mean_and_error(other.best - one.best, weight)
-    return gain > POLICY.certain * noise
 
 
 def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDArray:

@@ -73,6 +73,21 @@ def mean_and_error(
     return float(mean), float(np.sqrt(np.square(deviations).sum()))
 
 
+def is_better(
+    one: NDArray,
+    other: NDArray,
+    clear: float,
+    weight: NDArray,
+    group: Indices | None = None,
+) -> bool:
+    """Whether losses are lower than others of the same rows by more than `clear`
+    standard errors, as they are than infinite ones.
+    """
+    with np.errstate(invalid="ignore"):
+        gain, noise = mean_and_error(other - one, weight, group)
+    return bool(gain == np.inf or gain > clear * noise)
+
+
 def never(least: NDArray) -> bool:
     """Never stop early."""
     return False
@@ -372,9 +387,7 @@ class Validator:
         """Whether the losses of one candidate are lower than another's by more than
         `clear` standard errors.
         """
-        with np.errstate(invalid="ignore"):  # infinite losses
-            gain, noise = self.mean_and_error(other - one)
-        return bool(gain == np.inf or gain > clear * noise)
+        return is_better(one, other, clear, self.weight_out, self.group_out)
 
     def iterate(
         self,

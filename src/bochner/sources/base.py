@@ -112,8 +112,8 @@ def is_a(value: Any, package: str, *names: str) -> bool:
 
 def total(counts: Sequence[int | None]) -> int | None:
     """The sum of numbers of rows; None where one of them is not known."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    told = [count for count in counts if count is not None]
+    return sum(told) if len(told) == len(counts) else None
 
 
 class Part(Protocol):
