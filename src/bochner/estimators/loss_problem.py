@@ -323,11 +323,11 @@ class LossProblem:
         """Whether the loss of the rows held out is less by half a standard error."""
         first = self.predictions(one.fitted).distinct()
         second = self.predictions(two.fitted).distinct()
-        losses = [
+        losses, others = (
             self.loss.value(predictions.targets.T, predictions.predicted.T)
             for predictions in (first, second)
-        ]
-        return is_better(*losses, POLICY.clear, first.weight, first.group)
+        )
+        return is_better(losses, others, POLICY.clear, first.weight, first.group)
 
     def predictions_at(self, start: WarmStart) -> HeldOutPredictions:
         """Fitted values of the rows held out before any step, with their targets and
