@@ -612,7 +612,8 @@ def test_validation_rows_that_are_fitted_too_are_told():
     X = rng.standard_normal((500, 3))
     y = X[:, 0] + 0.1 * rng.standard_normal(500)
     new, y_new = X[400:], y[400:]
-    model = KernelMachineRegressor(random_state=0)
+    features = FourierFeatures(n_components=50)
+    model = KernelMachineRegressor(features=features, alpha=0.1, random_state=0)
     with pytest.warns(UserWarning, match=r"^100 of 100 rows of validation= are rows"):
         model.fit(X, y, validation=(new, y_new))
     frame = pd.DataFrame(X).add_prefix("x")
@@ -624,7 +625,7 @@ def test_validation_rows_that_are_fitted_too_are_told():
         # Of a few levels new rows equal those of the fit by chance
         levels = rng.integers(3, size=(500, 2)).astype(float)
         labels = levels.sum(axis=1) > 1
-        KernelMachineClassifier(random_state=0).fit(
+        KernelMachineClassifier(features=features, random_state=0).fit(
             levels[:400], labels[:400], validation=(levels[400:], labels[400:])
         )
 

@@ -338,7 +338,9 @@ class Metric(Cached):
         )
 
 
-PAIRS, PAIRED_ENTRIES = 8192, 1 << 21  # of rows at the most, and their entries
+RELEVANCE_ROWS = 1 << 12  # of which the relevance of columns is measured
+RELEVANCE_ENTRIES = 1 << 21  # of these rows at the most
+RELEVANCE_PAIRS = 4  # of each of these rows with others
 
 
 def mean_distances(U: NDArray, weight: NDArray) -> Floats:
@@ -362,13 +364,16 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     ----------
     metric : Metric
     X : array of shape (n, d)
-        Of which pairs are drawn.
+        Of which rows are drawn, each paired with the next ones.
     seed : int
     """
+    size = min(RELEVANCE_ROWS, len(X), RELEVANCE_ENTRIES // max(X.shape[1], 1) + 1)
     rng = np.random.default_rng(seed)
-    size = min(PAIRS, 4 * len(X), PAIRED_ENTRIES // max(X.shape[1], 1) + 1)
-    a, b = (X[rng.integers(len(X), size=size)] for _ in range(2))
-    moved = np.abs(metric.unmixed(a) - metric.unmixed(b)).mean(axis=0, dtype=np.float64)
+    U = metric.unmixed(X[rng.choice(len(X), size, replace=False)])
+    moved = np.zeros(U.shape[1])
+    for shift in range(1, RELEVANCE_PAIRS + 1):
+        distances = np.abs(U - np.roll(U, shift, axis=0))
+        moved += distances.mean(axis=0, dtype=np.float64)
     q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)
