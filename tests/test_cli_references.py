@@ -133,6 +133,7 @@ def test_of_too_many_rows_a_sample_is_learned_and_told(
     )
 
 
+@pytest.mark.slow
 def test_where_too_few_rows_could_be_learned_there_is_no_other_model(
     folder, done, monkeypatch
 ):

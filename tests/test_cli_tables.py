@@ -170,6 +170,7 @@ def test_what_is_no_table(tmp_path, content, match):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_row_far_down_is_named(tmp_path):
     path = written(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 300_000 + "1,2,3\n")
     with pytest.raises(CommandError, match="line 300002: "):

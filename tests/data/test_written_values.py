@@ -309,6 +309,7 @@ class TestTables:
         streamed = model.fit(open_source(tmp_path / "t.parquet"), "y")
         assert streamed.encoder_.written == whole.written
 
+    @pytest.mark.slow
     def test_machines(self, tmp_path):
         kept, plain, y = people()
         model = KernelMachineRegressor(random_state=0).fit(kept, y)

@@ -306,6 +306,7 @@ def test_rows_are_drawn_and_seeds_repeat(line_regressor):
     assert (one.values == two.values).all()
 
 
+@pytest.mark.slow
 def test_percentages_are_the_same_everywhere():
     """Shares of the total, in the table, the picture, the record of the fit and the
     report page; 100 % in all.

@@ -80,6 +80,7 @@ def pixels(png):
     return image.imread(io.BytesIO(png))[..., :3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1100])
 def test_page_fits_the_screen_and_shows_something(browser, report, scheme, width):

@@ -255,6 +255,7 @@ def test_frames_of_other_libraries_give_the_same_scores(regression, convert):
         np.testing.assert_allclose(one.mean, two.mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix, sp.csc_array])
 @pytest.mark.parametrize("solver", ["direct", "exact"])
 def test_arrays_are_taken(convert, solver):
@@ -272,6 +273,7 @@ def test_arrays_are_taken(convert, solver):
     assert "x0" in model.report_html(convert(X), y)
 
 
+@pytest.mark.slow
 def test_dates_are_dates():
     rng = np.random.default_rng(6)
     X = pd.DataFrame({"other": rng.normal(size=100)})
@@ -285,6 +287,7 @@ def test_dates_are_dates():
     assert {"Feb", "Mar"} <= set(texts(drawn["day"]))
 
 
+@pytest.mark.slow
 def test_curves_fit_again_with_other_sizes():
     rng = np.random.default_rng(7)
     X = rng.uniform(-3, 3, size=(600, 1))
@@ -373,6 +376,7 @@ def texts(svg):
     return ["".join(text.itertext()) for text in svg.iter("text")]
 
 
+@pytest.mark.slow
 def test_names_are_no_formulas_and_whole():
     rng = np.random.default_rng(9)
     names = ["$a_1$ & <b>cost</b>", "medianIncomeOfHouseholds2020", r"\$5 or 5$"]
@@ -444,6 +448,7 @@ def test_curves_evaluate_no_copies_of_learned_rows():
     assert (learned + evaluated, evaluated % 2) == (600, 0)
 
 
+@pytest.mark.slow
 def test_levels_that_differ_by_a_blank_look_different():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(

@@ -144,6 +144,7 @@ def test_standardised_columns_are_no_pixels(columns):
         assert model.score(X[2000:], y[2000:]) > 0.8
 
 
+@pytest.mark.slow
 def test_images_keep_their_common_unit():
     """Beyond 128 columns, of numbers with one least value."""
     rng = np.random.default_rng(0)
