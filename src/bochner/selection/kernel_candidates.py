@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,7 @@ from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.kernels import Gaussian, Kernel, Stationary
 from bochner.kernels.catalogue import NAMED
-from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
+from bochner.selection.comparison import CandidateResult, Maps, Race
 from bochner.selection.exact import validate_exactly
 from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.policy import POLICY
@@ -66,20 +65,27 @@ def fit_fourier(
     shares = np.array(POLICY.shares)
     few = n_trial_features(problem)
     more = max(D // 2, 1)
-    rows_of_trials = trial_rows(race)
+
+    def mapped(rows: Validator) -> Validator:
+        return rows if metric is None else rows.mapped(metric)
+
+    rows_of_trials = mapped(trial_rows(race))
 
     def fit(
         size: float, n_components: int, shares: NDArray, rows: Validator
     ) -> CandidateResult:
-        def of_size(n_components: int) -> Maps:
-            features = FourierFeatures(
+        def part(n_components: int) -> FourierFeatures:
+            return FourierFeatures(
                 make(size), n_components, random_state=problem.seed + 1
             )
+
+        def of_size(n_components: int) -> Maps:
+            features = part(n_components)
             return [
                 (1.0, features if metric is None else MetricFeatures(metric, features))
             ]
 
-        features = concatenate(of_size(n_components)).draw(problem.n_columns)
+        features = part(n_components).draw(rows.X.shape[1])
         trial = rows.solve(features, shares, problem.alphas)
         return CandidateResult(kind.name, kind.rank, n_components, trial, of_size)
 
@@ -102,7 +108,10 @@ def fit_fourier(
     around = shares[max(nearest - 2, 0) : nearest + 2]
     if problem.is_large and nearest == 0:
         around = np.array([POLICY.smallest_share, *around])
-    larger = partial(fit, best, more, around, race.screened)
+
+    def larger() -> CandidateResult:
+        return fit(best, more, around, mapped(race.screened))
+
     return entry if few == more else replace(entry, larger=larger)
 
 

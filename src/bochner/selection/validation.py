@@ -497,21 +497,26 @@ class Validator:
         )
         factor = factorise(Design(self.fitted, features, np.float32), n_alphas)
         trace = factor.bounds[1]
+        tried = shares * trace if alphas is None else alphas
+        coefs, intercepts = zip(*map(factor.solve, tried), strict=True)
+        # The features of the rows are computed once for all penalties
         rows = Design(ArraySource(self.X_out, self.y_out), features, np.float32)
-        trials = []
-        for alpha in shares * trace if alphas is None else alphas:
-            coef, intercept = factor.solve(alpha)
-            predicted = rows.predict(coef, intercept)
-            result_fields = (
-                self.losses(predicted.T),
+        predicted = rows.predict(np.hstack(coefs), np.concatenate(intercepts))
+        trials = [
+            ValidationResult(
+                self.losses(one.T),
                 np.array([alpha]),
                 0,
-                predicted,
+                one,
                 0.0,
                 float(alpha / trace),
                 coef,
+                self.n_rows,
             )
-            trials.append(ValidationResult(*result_fields, self.n_rows))
+            for alpha, coef, one in zip(
+                tried, coefs, np.split(predicted, len(coefs), axis=1), strict=True
+            )
+        ]
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
 
