@@ -104,9 +104,8 @@ def in_another_unit(name: str, rng: np.random.Generator) -> Table:
     kind = rng.integers(3)
     if kind == 0 and name in IN_UNITS:
         scale = np.array([_unit(rng, 450) for _ in range(3)])
-        if (
-            name == "classes"
-        ):  # one candidate for few rows takes columns in their common unit
+        if name in ("classes", "learned"):
+            # One candidate for few rows takes columns in their common unit
             scale[:] = scale[0]
         X, rows = X * scale, rows * scale
     elif kind == 1 and name not in ("classes", "logistic", "deviations"):

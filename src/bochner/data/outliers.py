@@ -42,16 +42,17 @@ def stand_in_for_missing(values: NDArray) -> float | None:
     if not len(finite_values):
         return None
     for value in (finite_values.min(), finite_values.max()):
-        others = finite_values[finite_values != value]
-        share = 1 - len(others) / len(finite_values)
-        few_others = len(np.unique(others)) < DIFFERENT_OTHERS
-        if value % 1 or share < STAND_IN_SHARE or few_others:
-            continue
-        distance = np.abs(others - value).min() / np.ptp(others)
-        is_negative = value < 0 <= others.min()
         digits = f"{abs(value):.0f}"
         has_nines = len(digits) > 1 and set(digits) == {"9"}
-        if distance > APART and (is_negative or has_nines):
+        # Few columns come as far as to be compared and sorted
+        if value % 1 or (value >= 0 and not has_nines):
+            continue
+        others = finite_values[finite_values != value]
+        share = 1 - len(others) / len(finite_values)
+        if share < STAND_IN_SHARE or len(np.unique(others)) < DIFFERENT_OTHERS:
+            continue
+        distance = np.abs(others - value).min() / np.ptp(others)
+        if distance > APART and (has_nines or others.min() >= 0):
             return float(value)
     return None
 
