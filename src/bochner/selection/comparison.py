@@ -150,17 +150,19 @@ class Race:
         """Losses of a candidate with a quarter, half and all of the rows that it was
         fitted to.
 
-        Bins are those of a trial, which tell so sooner; dense features of all rows are
-        those of the comparison. A row has the same ridge penalty in all fits.
+        A row has the same ridge penalty in all fits. Those of all rows are the losses
+        of the comparison, but for bins of classes: these may be of the logistic loss
+        there, and fewer grids tell sooner.
         """
         n = entry.trial.n_rows
-        size_of_model = entry.size
-        if entry.has_bins:
-            size_of_model = min(entry.size, self.problem.trial_grids(n))
         validator = self.problem.validator
+        is_compared = not (entry.has_bins and validator.classes)
+        size_of_model = entry.size
+        if not is_compared:
+            size_of_model = min(entry.size, self.problem.trial_grids(n))
 
         def losses(size: int) -> NDArray:
-            if size == n and not entry.has_bins:
+            if size == n and is_compared:
                 return entry.losses
             rows = validator.subsample(size)
             features = concatenate(entry.of_size(size_of_model))
