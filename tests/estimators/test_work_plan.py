@@ -131,8 +131,13 @@ def test_arrays_are_planned_as_they_are_fitted():
         KernelMachineRegressor(features=FourierFeatures(Gaussian(), 100)).plan(X).solver
         == "direct"
     )
-    wide = KernelMachineClassifier(features="fourier").plan(X, np.arange(3000) % 7)
-    assert wide.peak_bytes > 0
+    peaks = [
+        KernelMachineClassifier(features="fourier").plan(X, y % n_classes).peak_bytes
+        for y in [np.arange(3000)]
+        for n_classes in (2, 3, 7)
+    ]
+    # A column of targets for each class, one for two of them
+    assert peaks[0] < peaks[1] < peaks[2]
 
 
 @pytest.mark.parametrize("given", [{}, {"features": "fourier"}, {"solver": "direct"}])

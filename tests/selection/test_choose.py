@@ -34,7 +34,7 @@ from bochner.selection.comparison import CandidateResult, Race
 from bochner.selection.metric_learning import learning_sample
 from bochner.selection.policy import POLICY, Policy
 from bochner.selection.problem import SearchSpace, prepare
-from bochner.selection.report import RowsCurve
+from bochner.selection.report import RowsCurve, of_many_columns
 from bochner.selection.split import rows_held_out, split
 from bochner.selection.validation import ValidationResult, Validator
 
@@ -575,3 +575,10 @@ class TestRowsCurve:
             f"{verdict}. From 20 to 40 rows the loss "
             f"{'falls' if gain >= 0 else 'rises'} by "
         )
+
+
+@pytest.mark.parametrize("waves", [True, False])
+def test_report_of_many_columns_names_the_features(waves):
+    told = " ".join(str(of_many_columns(waves)).split())
+    assert ("Fourier features" in told, "random binning" in told) == (waves, not waves)
+    assert f"beyond {POLICY.most_learned_columns:,} encoded columns" in told

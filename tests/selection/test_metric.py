@@ -117,6 +117,14 @@ def awkward(n=800):
     return X, np.sin(3 * smooth) + np.tanh(logs) + np.where(whole == 2, 1.0, 0.0) + two
 
 
+def test_one_column_of_numbers_has_no_linear_map():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal(300), rng.integers(2, size=(300, 2))])
+    with pytest.warns(UserWarning, match="fewer than two columns have more than two"):
+        learned = learn_metric(X, X[:, 0] + X[:, 1], metric="full", random_state=0)
+    assert not learned.linear_.size
+
+
 @KERNELS
 @pytest.mark.parametrize("metric", ["ard", "full"])
 def test_columns_of_all_kinds(kernel, metric):
