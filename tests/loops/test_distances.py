@@ -12,13 +12,19 @@ SHAPES = pytest.mark.parametrize(
 OUTPUTS = pytest.mark.parametrize("outputs", [1, 3])
 
 
+def pairs(rows, fit, k=0):
+    """Which pairs of rows meet: rows to fit above the diagonal, the others all."""
+    return np.triu(np.ones((rows, fit), bool), k) | (np.arange(rows) >= fit)[:, None]
+
+
 def block(p, rows, fit, dtype):
-    """A block, and weights below the diagonal; entries are multiples of 1/4, so that
+    """A block, and weights above the diagonal; entries are multiples of 1/4, so that
     many are equal.
     """
     rng = np.random.default_rng(p + rows)
     X = (rng.integers(-8, 9, (p, rows)) / 4).astype(dtype)
-    return X, np.tril(rng.standard_normal((rows, fit)), -1).astype(dtype)
+    W = np.where(pairs(rows, fit, 1), rng.standard_normal((rows, fit)), 0)
+    return X, W.astype(dtype)
 
 
 def gaps(X, fit):
@@ -33,27 +39,22 @@ class TestBlocks:
         X, _ = block(p, rows, fit, dtype)
         K, F = np.full((rows, fit), 0.5, dtype), np.full((fit, fit), 7, dtype)
         kernel_rows(X, K, F, dtype(0.25))
-        expected, below = (
-            np.exp(-0.5 - np.abs(gaps(X, fit)).sum(axis=0)),
-            np.tril(np.ones((rows, fit), bool)),
-        )
-        np.testing.assert_allclose(
-            K[below], expected[below], rtol=20 * np.finfo(dtype).eps
-        )
-        np.testing.assert_array_equal(K[~below], 0.5)
-        known = expected[:fit] + 1 + 0.25 * np.eye(fit)
-        np.testing.assert_allclose(
-            F[below[:fit]], known[below[:fit]], rtol=20 * np.finfo(dtype).eps
-        )
-        np.testing.assert_array_equal(F[~below[:fit]], 7)
+        expected = np.exp(-0.5 - np.abs(gaps(X, fit)).sum(axis=0))
+        meet, eps = pairs(rows, fit), np.finfo(dtype).eps
+        np.testing.assert_allclose(K[meet], expected[meet], rtol=20 * eps)
+        np.testing.assert_array_equal(K[~meet], 0.5)
+        of_fit = expected[:fit] + 1 + 0.25 * np.eye(fit)
+        np.testing.assert_allclose(F[meet[:fit]], of_fit[meet[:fit]], rtol=20 * eps)
+        np.testing.assert_array_equal(F[~meet[:fit]], 7)
 
     @OUTPUTS
     def test_weigh_rows(self, p, rows, fit, dtype, outputs):
         X, K = block(p, rows, fit, dtype)
-        K += np.triu(np.ones_like(K))
+        K += ~pairs(rows, fit, 1)
         rng = np.random.default_rng(1)
         P, A = (rng.standard_normal((outputs, rows)).astype(dtype) for _ in range(2))
-        expected = np.tril(K.astype(float) * (P.T @ A[:, :fit] + A.T @ P[:, :fit]), -1)
+        factors = P.T @ A[:, :fit] + A.T @ P[:, :fit]
+        expected = np.where(pairs(rows, fit, 1), K.astype(float) * factors, 0)
         sums, eps = np.full(p, 7.0), np.finfo(dtype).eps
         weigh_rows(K, P, A, X, sums, np.full(fit, np.inf, dtype))
         np.testing.assert_allclose(

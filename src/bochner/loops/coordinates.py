@@ -1,8 +1,10 @@
 """Warps of columns, and the kernel of a block of rows: what metrics are learned with.
 
 Blocks have a column of their rows in each row of an array, and the n_fit rows to fit
-first. These meet each other in the lower triangle alone, as kernels are symmetric: row
-i has entries for the first min(i + 1, n_fit) rows.
+first. These meet each other in the upper triangle alone, as kernels are symmetric: row
+i < n_fit has entries for the rows to fit from i on. In Fortran's order this is a lower
+triangle, which LAPACK factorises in two thirds of the time of an upper one. Loops from
+i on count in unsigned numbers: signed ones may be negative, and are not vectorised.
 """
 
 from math import factorial
@@ -110,47 +112,48 @@ def kernel_rows(X, K, F, noise):
     """Overwrite distances K, of shape (rows, n_fit), by exp(-K - sum_m |x_mi - x_mj|),
     and F by kernel + 1 + noise I.
 
-    X : array of shape (p, rows), p even; F : array of shape (n_fit, n_fit). Above the
+    X : array of shape (p, rows), p even; F : array of shape (n_fit, n_fit). Below the
     diagonal both stay what they are.
     """
-    n_fit = K.shape[1]
+    n_fit = np.uint64(K.shape[1])
     for i in range(K.shape[0]):
-        row, width = K[i], i + 1 if i < n_fit else n_fit
+        row, start = K[i], np.uint64(i) if i < K.shape[1] else _ZERO
         for m in range(0, X.shape[0], 2):
             b, c = X[m], X[m + 1]
             x, y = b[i], c[i]
-            for j in range(width):
+            for j in range(start, n_fit):
                 row[j] += np.abs(x - b[j]) + np.abs(y - c[j])
-        for j in range(width):
+        for j in range(start, n_fit):
             row[j] = exp_of_minus(row[j])
-        if i < n_fit:
+        if i < K.shape[1]:
             f = F[i]
-            for j in range(width):
+            for j in range(start, n_fit):
                 f[j] = row[j] + _F(1)
             f[i] += noise
 
 
 @compiled_sums
 def weigh_rows(K, P, A, X, sums, factor):
-    """Overwrite K_ij by W_ij = sum_k (P_ki A_kj + A_ki P_kj) K_ij, j < i, and add
-    sum_ij W_ij |x_mi - x_mj| to sums_m.
+    """Overwrite K_ij by W_ij = sum_k (P_ki A_kj + A_ki P_kj) K_ij, j > i for rows to
+    fit, and add sum_ij W_ij |x_mi - x_mj| to sums_m.
 
     K : array of shape (rows, n_fit), zero for the other j afterwards; P, A : (outputs,
     rows); X : (p, rows), p even.
     factor : array of shape (n_fit,), overwritten.
     """
+    n_fit = np.uint64(K.shape[1])
     for i in range(K.shape[0]):
-        w, width = K[i], i if i < K.shape[1] else K.shape[1]
-        for j in range(width):
+        w, start = K[i], np.uint64(i + 1) if i < K.shape[1] else _ZERO
+        for j in range(start, n_fit):
             factor[j] = 0
         for k in range(P.shape[0]):
             p, a = P[k], A[k]
             p_i, a_i = p[i], a[i]
-            for j in range(width):
+            for j in range(start, n_fit):
                 factor[j] += p_i * a[j] + a_i * p[j]
-        for j in range(width):
+        for j in range(start, n_fit):
             w[j] *= factor[j]
-        for j in range(width, w.shape[0]):
+        for j in range(start):
             w[j] = 0
         for m in range(0, X.shape[0], 2):
             b, c = X[m], X[m + 1]
@@ -158,7 +161,7 @@ def weigh_rows(K, P, A, X, sums, factor):
             first = second = (
                 _F(0) * x
             )  # of the arrays' own precision, in which the sums then stay
-            for j in range(width):
+            for j in range(start, n_fit):
                 first += w[j] * np.abs(x - b[j])
                 second += w[j] * np.abs(y - c[j])
             sums[m] += first
@@ -167,18 +170,20 @@ def weigh_rows(K, P, A, X, sums, factor):
 
 @compiled_sums
 def sign_sums(Z, W, S):
-    """Add sum_ij W_ij sign(z_mi - z_mj) to S_mi, and subtract it from S_mj, j < i.
+    """Add sum_ij W_ij sign(z_mi - z_mj) to S_mi, and subtract it from S_mj, j > i for
+    rows to fit.
 
     Z, S : arrays of shape (q, rows); W : array of shape (rows, n_fit), as of
     `weigh_rows`.
     """
+    n_fit = np.uint64(W.shape[1])
     for i in range(W.shape[0]):
-        w, width = W[i], i if i < W.shape[1] else W.shape[1]
+        w, start = W[i], np.uint64(i + 1) if i < W.shape[1] else _ZERO
         for m in range(Z.shape[0]):
             z, s = Z[m], S[m]
             steep, zero = z[i] * _STEEP, _F(0) * z[i]
             one, total = zero + _F(1), zero
-            for j in range(width):
+            for j in range(start, n_fit):
                 sign = steep - z[j] * _STEEP
                 sign = sign if sign < one else one
                 sign = sign if sign > -one else -one

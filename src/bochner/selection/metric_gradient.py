@@ -13,7 +13,7 @@ are
     dL / dK_mt = u a',    dL / dK_tt = -b a',    dL / dlog lambda = -lambda sum(b * a),
 
 and a metric's own parameters follow from W = dL/dK * K and the distances, O(rows^2)
-operations a column. As K_tt is symmetric, it is computed below the diagonal only, where
+operations a column. As K_tt is symmetric, it is computed above the diagonal only, where
 W_ij = -(b_i a_j + b_j a_i) K_ij counts both of its halves.
 """
 
@@ -279,17 +279,18 @@ def _weigh(
     sums = np.zeros(len(loose))
     squares.write(K)
     kernel_rows(columns, K, F, dtype.type(noise))
+    lower = F.T  # in Fortran's order
     try:
-        algebra.potrf(F)
+        algebra.potrf(lower)
     except LinAlgError:
         K[:] = 0
         return np.nan, sums[:n_loose], 0.0
     y = y.astype(dtype, copy=False)
     out = K[n_fit:]
-    a = _solve(F, y[:n_fit])
+    a = _solve(lower, y[:n_fit])
     e = out @ a + a.sum(axis=0) - y[n_fit:]
     u = e * dtype.type(2 / len(e))
-    b = _solve(F, out.T @ u + u.sum(axis=0))
+    b = _solve(lower, out.T @ u + u.sum(axis=0))
     P, A = (
         np.ascontiguousarray(np.concatenate(both).T)
         for both in ([-b, u], [a, np.zeros_like(u)])
@@ -303,14 +304,14 @@ def _weigh(
 
 
 def _solve(lower: NDArray, B: NDArray) -> NDArray:
-    """Solve L L'X = B; one column by SciPy's function, as `algebra` would take as
-    long to call BLAS as that works.
+    """Solve L L'X = B, L in Fortran's order; one column by SciPy's function, as
+    `algebra` would take as long to call BLAS as that works.
     """
     if B.shape[1] > 1:
         return algebra.solve_cholesky(lower, B)
     trsv = get_blas_funcs("trsv", dtype=lower.dtype)
-    forward = trsv(lower.T, B[:, 0], trans=1)
-    X: NDArray = trsv(lower.T, forward, overwrite_x=1)[:, np.newaxis]
+    forward = trsv(lower, B[:, 0], lower=1)
+    X: NDArray = trsv(lower, forward, lower=1, trans=1, overwrite_x=1)[:, np.newaxis]
     return X
 
 
