@@ -286,11 +286,13 @@ def fragments(model: Any, table: Table) -> Iterator[tuple[str, Any]]:
     yield "plan", model.plan(table.X, table.y)
 
 
-def shown(text: str) -> str:
-    """The text as a page shows it, without spaces."""
+def shown(text: str, plain: str = " ") -> str:
+    """The text as a page shows it, without spaces: characters that are not printable,
+    nor plain, by their codes.
+    """
     codes = (
         c
-        if c == "\n" or c == " " or (c.isprintable() and c not in STEERING)
+        if c in plain or (c.isprintable() and c not in STEERING)
         else ascii(c)[1:-1]
         for c in text
     )
@@ -298,11 +300,15 @@ def shown(text: str) -> str:
 
 
 def missing(texts: Sequence[str], content: str, length: int = 12) -> str:
-    """The first text whose beginning is not in a page, or ""."""
+    """The first text whose beginning is not in a page, or "". Names stand in quotes
+    with the codes of line breaks; other texts break there.
+    """
     content = "".join(content.split())
-    return next(
-        (repr(text[:60]) for text in texts if shown(text)[:length] not in content), ""
-    )
+    for text in texts:
+        forms = shown(text), shown(text, " \n")
+        if not any(form[:length] in content for form in forms):
+            return repr(text[:60])
+    return ""
 
 
 def report_of(table: Table, seed: int, path: Path) -> str:
