@@ -78,13 +78,33 @@ def test_the_reach_is_that_of_the_errors():
     hat = A @ np.linalg.pinv(A)
     left_out = y - (y - hat @ y) / (1 - np.diag(hat))
     order = np.argsort(left_out)
-    squares = np.square(y - left_out)[order]
-    n_end = 24
-    expected = [
-        y.var() / (100 * own.mean()) for own in (squares[:n_end], squares[-n_end:])
-    ]
+    expected = []
+    for end in (order[:24], order[-24:]):
+        error = np.square(y - left_out)[end].mean()
+        explained = 5 * (y[end].var() - error)
+        assert 0 < explained < y.var()
+        expected.append(explained / (100 * error))
     np.testing.assert_allclose(found.reach[:, 0], expected, rtol=1e-3)
     np.testing.assert_array_equal([found.low[0], found.high[0]], [y.min(), y.max()])
+
+
+def test_small_errors_where_nothing_varies_are_no_trend():
+    """Half of the targets are 100, and are predicted well; the others fall far below
+    them, as well as their inputs tell.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    y = np.minimum(100 + 20 * X[:, 0], 100) + 0.1 * rng.normal(size=2000)
+    model = KernelMachineRegressor(features="fourier", alpha=1e-2, random_state=0)
+    low, high = model.fit(X, y).bounds_.ends[:, 0]
+    assert y.max() <= high < y.max() + 0.05 * np.ptp(y)
+    assert low < y.min() - 0.1 * np.ptp(y)
+
+
+def test_targets_of_two_values_are_bounded_by_these():
+    X = np.linspace(-1, 1, 400)[:, np.newaxis]
+    y = np.where(X[:, 0] > 0, 7.0, 5.0)
+    np.testing.assert_array_equal(LINEAR.fit(X, y).bounds_.ends[:, 0], [5, 7])
 
 
 def test_a_refit_in_other_units_has_the_bounds_in_these():

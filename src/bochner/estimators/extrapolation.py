@@ -19,6 +19,9 @@ END_SHARE = 0.2  # of the rows left out, that have the least or greatest predict
 # range of the targets predictions go on: errors of a tenth of the deviation allow the
 # range once more, and errors of a third of it a tenth of the range
 TRUST = 1 / 100
+# Times the variance that is explained at an end, which for normal targets is then that
+# of all: where little varies there, small errors do not tell that a trend goes on
+END_TRUST = 5
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,10 @@ class PredictionBounds:
     A trend that is known well may go on beyond the targets of the fit; a lone corner of
     the inputs, of which nobody has seen the target, may not. Rows that were left out of
     the fit show which it is. Let R be the range of all targets, s the deviation of
-    the targets of the rows left out, and e the root mean square of the errors at the
-    fifth of those rows whose predictions are the greatest. Predictions go up to
-    R s^2 / (100 e^2) beyond the greatest target, and down as far below the least one by
-    the errors at the least predictions.
+    the targets of the rows left out, t the deviation and e the root mean square of the
+    errors at the fifth of those rows whose predictions are the greatest. Predictions go
+    up to R min(s^2, 5 (t^2 - e^2)) / (100 e^2) beyond the greatest target, and not
+    beyond it where t < e; and down as far below the least one by the least predictions.
 
     Attributes
     ----------
@@ -117,18 +120,24 @@ def _reach(predicted: NDArray, targets: NDArray, weight: NDArray) -> Floats:
     """How far predictions may go below and above all targets, over their range, shape
     (2, K), by predictions for rows left out, (n, K), in units of the range.
     """
-    mean = np.average(targets, axis=0, weights=weight)
-    variance = np.average(np.square(targets - mean), axis=0, weights=weight)
-    squares = np.square(targets - predicted)
     size = max(round(END_SHARE * len(predicted)), 1)
     order = np.argsort(predicted, axis=0, kind="stable")
-    ends = order[:size], order[-size:]
-    errors = np.stack(
-        [
-            np.average(np.take_along_axis(squares, end, 0), axis=0, weights=weight[end])
-            for end in ends
-        ]
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = TRUST * variance / errors
-    return np.where(variance > 0, reach, 0.0)
+    variance = _variance(targets, weight[:, np.newaxis])
+    reach = []
+    for end in (order[:size], order[-size:]):
+        at_end = np.take_along_axis(targets, end, 0)
+        errors = at_end - np.take_along_axis(predicted, end, 0)
+        error = np.average(np.square(errors), axis=0, weights=weight[end])
+        explained = np.maximum(_variance(at_end, weight[end]) - error, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            trusted = TRUST * np.minimum(variance, END_TRUST * explained) / error
+        reach.append(np.where(explained > 0, trusted, 0.0))
+    return np.stack(reach)
+
+
+def _variance(targets: NDArray, weight: NDArray) -> Floats:
+    """The weighted variance of each column."""
+    share = weight / weight.sum(axis=0)
+    mean = (share * targets).sum(axis=0)
+    variance: Floats = (share * np.square(targets - mean)).sum(axis=0)
+    return variance
