@@ -187,12 +187,12 @@ class Race:
         """The candidate that is preferred among those within the noise of the lowest
         loss; and the reason.
 
-        A linear model is preferred to all others, of more than few rows within a
-        standard error. Of few rows, simple ones are; and where no candidate is clearly
-        better than the mean of the targets, as what they seem to tell may be chance. Of
-        more rows bins are preferred for classes, and for numbers beside Fourier
-        features, which alone err on outliers and at edges, of which few validation rows
-        tell.
+        A linear model is preferred to all others. Of few rows, simple ones are; and
+        where no candidate is clearly better than the mean of the targets, as what they
+        seem to tell may be chance. Of more rows bins are preferred for classes, and for
+        numbers beside Fourier features, which alone err on outliers and at edges, of
+        which few validation rows tell. The noise is a standard error for a linear model
+        and for numbers of more than few rows, else half of one.
         """
         best = min(self.entries, key=self.loss)
         is_signal = self.is_signal(best)
@@ -204,8 +204,8 @@ class Race:
             return not entry.is_linear, entry.rank if simple else -entry.rank
 
         def is_as_good(entry: CandidateResult) -> bool:
-            is_preferred = entry.is_linear and not simple
-            clear = POLICY.near if is_preferred else POLICY.clear
+            is_preferred = entry.is_linear or not self.validator.is_classifier
+            clear = POLICY.near if is_preferred and not simple else POLICY.clear
             if not is_signal:
                 clear = POLICY.certain
             return not self.validator.better(best.losses, entry.losses, clear)
