@@ -291,9 +291,7 @@ def shown(text: str, plain: str = " ") -> str:
     nor plain, by their codes.
     """
     codes = (
-        c
-        if c in plain or (c.isprintable() and c not in STEERING)
-        else ascii(c)[1:-1]
+        c if c in plain or (c.isprintable() and c not in STEERING) else ascii(c)[1:-1]
         for c in text
     )
     return "".join("".join(codes).split())

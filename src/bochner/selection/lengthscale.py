@@ -55,7 +55,6 @@ from bochner.selection.split import fold_numbers
 from bochner.selection.validation import (
     HeldOut,
     HeldOutPredictions,
-    alphas_to_try,
     choose_penalty,
     is_better,
     mean_and_error,
@@ -173,11 +172,8 @@ class KernelScores:
         held_out = HeldOut(ridge, self.seed)
         if not held_out.folds:
             return np.inf
-        return float(
-            choose_penalty(
-                held_out, alphas_to_try(ridge) if self.alphas is None else self.alphas
-            )[1].min()
-        )
+        _, scores = choose_penalty(held_out, self.alphas)
+        return float(scores.min())
 
     def kernel(self, name: str, lengths: NDArray, power: float) -> Stationary:
         """Kernel of the columns over `lengths`, its lengthscale 1.5^power times

@@ -880,13 +880,17 @@ def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray
     )  # 1, not 1 - 1e-16
 
 
-def choose_penalty(held_out: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
+def choose_penalty(
+    held_out: HeldOut, alphas: NDArray | None
+) -> tuple[NDArray, NDArray]:
     """Choose alpha, and where several maps are to be weighted a factor on it for each,
     one after the other.
 
     Parameters
     ----------
-    alphas : array of shape (A,)
+    held_out : HeldOut
+    alphas : array of shape (A,) or None
+        None for those of `alphas_to_try`.
 
     Returns
     -------
@@ -895,6 +899,8 @@ def choose_penalty(held_out: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray
     scores : array of shape (A,)
         Of the alphas.
     """
+    if alphas is None:
+        alphas = alphas_to_try(held_out.ridge)
     n_maps = len(held_out.ridge.maps)
     scores = held_out.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
     penalty = np.full(n_maps, best_alpha(alphas, scores))
