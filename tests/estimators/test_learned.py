@@ -1,5 +1,7 @@
 """Models whose metric, map, size and ridge penalty are learned inside fit."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -515,6 +517,23 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy
     ):
         plain.fit(*smooth())
     assert plain.features_.n_features_out >= 128
+
+
+def test_a_time_limit_counts_the_entries_of_sparse_rows():
+    """Five of a hundred a row: all rows are fitted in a time in which dense ones would
+    be too many.
+    """
+    rng = np.random.default_rng(0)
+    X = sp.random(3000, 100, 0.05, "csr", random_state=0)
+    y = X[:, :5].toarray().sum(axis=1) + 0.1 * rng.standard_normal(3000)
+    model = KernelMachineRegressor(
+        features="fourier", kernel="gaussian", n_components=20, time_limit=0.01
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    with pytest.warns(UserWarning, match="too short for this table"):
+        model.fit(X.toarray(), y)
 
 
 def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):

@@ -136,8 +136,9 @@ def _reach(predicted: NDArray, targets: NDArray, weight: NDArray) -> Floats:
 
 
 def _variance(targets: NDArray, weight: NDArray) -> Floats:
-    """The weighted variance of each column."""
+    """The weighted variance of each column, exactly zero where it is constant."""
     share = weight / weight.sum(axis=0)
-    mean = (share * targets).sum(axis=0)
-    variance: Floats = (share * np.square(targets - mean)).sum(axis=0)
+    shifted = targets - targets[0]
+    mean = (share * shifted).sum(axis=0)
+    variance: Floats = (share * np.square(shifted - mean)).sum(axis=0)
     return variance

@@ -168,8 +168,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Whether predictions stay near the range of the targets of the fit. How far they
         may go beyond it is decided by the errors at rows left out of the fit: far where
         these are small, as of a clean linear trend, and hardly where they are a third
-        of the deviation of the targets or more; see `bounds_`. Explanations and samples
-        of functions (`sample_y`) are of the function without bounds.
+        of the deviation of the targets or more, or near that of the targets at this
+        end; see `bounds_`. Explanations and samples of functions (`sample_y`) are of
+        the function without bounds.
     cv : int, splitter, iterable or None, default=None
         Which rows validate which, by scikit-learn's convention: a number of folds, a
         splitter such as `GroupKFold`, `TimeSeriesSplit` or `PredefinedSplit`, or an
