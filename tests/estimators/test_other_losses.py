@@ -169,7 +169,8 @@ class TestAuto:
             ).fit(X, y)
             return model.predict_proba(X_test)[:, 1]
 
-        ours = [probabilities("auto", seed) for seed in range(3)]
+        # Of three draws, as by chance, the areas of two may be .003 below
+        ours = [probabilities("auto", seed) for seed in range(7)]
         losses = [log_loss(y_test, p) for p in ours]
         expected = log_loss(y_test, linear)
         assert max(losses) < 1.04 * expected
