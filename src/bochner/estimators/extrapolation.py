@@ -34,7 +34,8 @@ class PredictionBounds:
     the targets of the rows left out, t the deviation and e the root mean square of the
     errors at the fifth of those rows whose predictions are the greatest. Predictions go
     up to R min(s^2, 5 (t^2 - e^2)) / (100 e^2) beyond the greatest target, and not
-    beyond it where t < e; and down as far below the least one by the least predictions.
+    beyond it where t < e. How far they go below the least target is decided likewise by
+    the fifth of the rows whose predictions are the least.
 
     Attributes
     ----------

@@ -295,10 +295,6 @@ class LossProblem:
         if self.sweeps and n_entries > POLICY.most_searched:
             return first_trial
 
-        def tried(trial: LossTrial, factor: float) -> LossTrial:
-            begun = first_trial.start if self.sweeps else trial.end
-            return self.trial(begun, trial.alpha * factor, AIM * trial.loss)
-
         def is_preferred(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
             if not is_larger:
                 return self.is_clearly_better(other, best)
@@ -311,7 +307,9 @@ class LossProblem:
             for _ in range(POLICY.farthest_penalty - direction * power):
                 if self.budget.is_over:
                     return best
-                other = tried(best, POLICY.penalty_step**direction)
+                start = first_trial.start if self.sweeps else best.end
+                alpha = best.alpha * POLICY.penalty_step**direction
+                other = self.trial(start, alpha, AIM * best.loss)
                 if not is_preferred(other, best, direction > 0):
                     break
                 best = other

@@ -338,9 +338,9 @@ class Metric(Cached):
         )
 
 
-RELEVANCE_ROWS = 1 << 12  # of which the relevance of columns is measured
-RELEVANCE_ENTRIES = 1 << 21  # of these rows at the most
-RELEVANCE_PAIRS = 4  # of each of these rows with others
+# Rows and numbers in them, at the most, by which the relevance of columns is measured
+RELEVANCE_ROWS, RELEVANCE_ENTRIES = 1 << 12, 1 << 21
+RELEVANCE_PAIRS = 4  # other rows, whose distances from a row count for the relevance
 
 
 def mean_distances(U: NDArray, weight: NDArray) -> Floats:

@@ -204,10 +204,11 @@ class Race:
             return not entry.is_linear, entry.rank if simple else -entry.rank
 
         def is_as_good(entry: CandidateResult) -> bool:
-            is_preferred = entry.is_linear or not self.validator.is_classifier
-            clear = POLICY.near if is_preferred and not simple else POLICY.clear
+            clear = POLICY.clear
             if not is_signal:
                 clear = POLICY.certain
+            elif not simple and (entry.is_linear or not self.validator.is_classifier):
+                clear = POLICY.near
             return not self.validator.better(best.losses, entry.losses, clear)
 
         chosen = next(filter(is_as_good, sorted(self.entries, key=place)))
