@@ -745,7 +745,7 @@ def test_a_limit_fits_a_sample_of_many_rows(policy):
 
 
 def test_bins_of_too_many_classes_are_not_tried(policy):
-    policy(most_coefficients=10_000.0)
+    policy(most_bins=10_000.0)
     X, y = make_friedman1(400, random_state=0)
     twentieth = np.argsort(np.argsort(y)) * 20 // 400
     model = KernelMachineClassifier(random_state=0).fit(X, twentieth)

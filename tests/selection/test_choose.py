@@ -104,7 +104,7 @@ class TestSplit:
         assert split(ArraySource(X[:1].repeat(400, axis=0), y), 2, 0) is None
 
     def test_a_million_are_enough(self, policy):
-        policy(most_fitted=100)
+        policy(sampled_rows=100)
         X, y = rows()
         found = split(ArraySource(X, y), 20, 0)
         assert found.fit.n_rows == 100

@@ -366,11 +366,11 @@ class TestMachine:
     @pytest.mark.parametrize(
         ("options", "solver", "size"),
         [
-            ({"features": "fourier"}, "direct", POLICY.few_features),
+            ({"features": "fourier"}, "direct", POLICY.n_components[1]),
             ({"n_components": 64}, "direct", 64),
-            ({"solver": "direct"}, "direct", POLICY.few_features),
+            ({"solver": "direct"}, "direct", POLICY.n_components[1]),
             ({"solver": "cg", "n_components": 100}, "cg", 100),
-            ({"alpha": "loo"}, "direct", POLICY.few_features),
+            ({"alpha": "loo"}, "direct", POLICY.n_components[1]),
             ({"alpha": [0.1, 1.0]}, "exact", 120),
             ({"solver": "exact"}, "exact", 120),
         ],
@@ -395,7 +395,7 @@ class TestMachine:
 
 def test_rows_that_are_too_long_to_choose_again(policy):
     """The lengthscale stays that of the rows to fit, of which there are fewer."""
-    policy(few_entries=340 * 64)
+    policy(learned_entries=340 * 64)
     X, y = load_digits(return_X_y=True)
     model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
     assert model.report_.chosen == "one lengthscale"

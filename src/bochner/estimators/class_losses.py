@@ -290,7 +290,7 @@ def _searched(
             beside = None
     if trial.loss > asked:
         return few, trial
-    trial = few.search(trial, few.first_power)
+    trial = few.search(trial)
     if is_whole:
         return few, trial
     if beside is not None:

@@ -23,7 +23,6 @@ from bochner.selection.validation import HeldOutPredictions, mean_and_error
 from bochner.solvers.conformal import thresholds_of
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
-CLEAR = 2.0  # standard errors of the gain in log loss, from which a curve is taken
 SLOPE = 1e-9  # of a curve where it is flat, so that scores keep their order
 LARGEST_SCORE, BEYOND = 2.0, 1e-6
 # Of the range of numbers, up to which multiples of scores and their differences are
@@ -113,7 +112,7 @@ def curve_if_better(
         )
     ).sum(axis=1)
     mean, noise = mean_and_error(gain, weight, group)
-    return fit_curve(scores, members, weight) if mean > CLEAR * noise else None
+    return fit_curve(scores, members, weight) if mean > POLICY.certain * noise else None
 
 
 def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:

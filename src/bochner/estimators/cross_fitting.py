@@ -61,7 +61,7 @@ def cross_fitted(
     splits = source.splits
     if not _chooses(machine) or (splits and splits.validation_weight is not None):
         return None
-    most = POLICY.crossed_rows_of_splits if splits else POLICY.folded_rows
+    most = POLICY.screened_rows if splits else POLICY.folded_rows
     if source.n_counted > most:
         return None
     observations = OutOfSample.of(source, seed).all_calibrating()

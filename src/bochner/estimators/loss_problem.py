@@ -266,15 +266,10 @@ class LossProblem:
 
     def first_trial(self, unit: float, aim: float) -> LossTrial:
         """The trial from the prior with the ridge penalty that a search begins with."""
-        alpha = unit * POLICY.penalty_step**self.first_power
+        alpha = POLICY.first_alpha * unit if self.sweeps else unit
         return self.trial(self.at_prior(), alpha, aim)
 
-    @property
-    def first_power(self) -> int:
-        """Steps from the unit of penalties to that which a search begins with."""
-        return POLICY.first_sweep_penalty if self.sweeps else 0
-
-    def search(self, first_trial: LossTrial, power: int = 0) -> LossTrial:
+    def search(self, first_trial: LossTrial) -> LossTrial:
         """The trial with the best ridge penalty for the rows held out.
 
         Smaller penalties than that of the first trial, which need fewer sweeps, are
@@ -282,17 +277,10 @@ class LossProblem:
         with sweeps it is taken unless it is clearly worse. Steps of Newton's method
         begin where those for another penalty ended; sweeps, of which the number
         regularises, begin anew. Of very many entries one penalty is tried.
-
-        Parameters
-        ----------
-        first_trial : LossTrial
-        power : int, default=0
-            Steps from the unit of penalties to that of the first trial: the search ends
-            as far from the unit on both sides.
         """
         blocks = self.ridge.blocks
         n_entries = sum(block.y.size * block.features.width for block in blocks)
-        if self.sweeps and n_entries > POLICY.most_searched:
+        if self.sweeps and n_entries > POLICY.most_compared:
             return first_trial
 
         def is_preferred(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
@@ -304,7 +292,7 @@ class LossProblem:
 
         best = first_trial
         for direction in (-1, 1):
-            for _ in range(POLICY.farthest_penalty - direction * power):
+            for _ in range(POLICY.farthest_penalty):
                 if self.budget.is_over:
                     return best
                 start = first_trial.start if self.sweeps else best.end

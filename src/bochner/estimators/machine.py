@@ -885,7 +885,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         by_kernel = self.solver == "exact" or self._request.may_be_exact
         features: FeatureMap = KernelRows(few.kernel)
         if not by_kernel:
-            size = POLICY.few_features if is_size_open else int(self.n_components)
+            size = POLICY.n_components[1] if is_size_open else int(self.n_components)
             features = FourierFeatures(few.kernel, size, random_state=rows.seed)
         model = Model(features, None, few.report, few.alpha_per_weight)
         return Choice(model, predictions=few.predictions if by_kernel else None)

@@ -200,7 +200,7 @@ class FitRequest:
         grids = POLICY.final_grids if self.time_limit is None else POLICY.timed_grids
         timely = POLICY.timed_coefficients * self.budget().seconds
         coefficients = min(n_rows, POLICY.screened_rows) * grids[0] * n_outputs
-        many = coefficients > min(POLICY.most_coefficients, timely)
+        many = coefficients > min(POLICY.most_bins, timely)
         return "fourier" if many else wanted
 
     def must_learn(self, features: str) -> bool:

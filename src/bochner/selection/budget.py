@@ -115,7 +115,7 @@ class Budget:
         is left than it takes.
         """
         factor = min(self.seconds_left / seconds, 1.0) ** (1 / power)
-        return [max(int(factor * size), POLICY.least_size) for size in sizes]
+        return [max(int(factor * size), POLICY.n_components[0]) for size in sizes]
 
     def n_rows(self, n_cells: float) -> float:
         """Rows of a fit for which there is time, by the numbers that each has;
@@ -198,7 +198,7 @@ def choose_n_grids(n_rows: int) -> int:
     at least.
     """
     least, most = POLICY.n_grids
-    return int(min(max(POLICY.usual_entries // max(n_rows, 1), least), most))
+    return int(min(max(POLICY.most_bins // max(n_rows, 1), least), most))
 
 
 def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:

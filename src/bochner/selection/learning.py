@@ -44,9 +44,6 @@ from bochner.selection.sizes import (
     with_linear_map,
 )
 
-# Standard errors behind a linear model of sparse columns, from which neither bins nor
-# Fourier features have their metrics learned to the end
-BEHIND = 1.0
 SIZED = {  # names under which the search of sizes is reported
     "bins": "random binning",
     "linear map": "random binning, linear map",
@@ -198,7 +195,7 @@ def linear_leads(race: Race, sample: LearningRows) -> bool:
     if waves is None:
         return False
     leads = all(
-        race.validator.better(linear.losses, losses, BEHIND)
+        race.validator.better(linear.losses, losses, POLICY.near)
         for losses in (sized.trial.losses, waves.losses)
     )
     if leads:

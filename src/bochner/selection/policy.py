@@ -26,7 +26,6 @@ class Policy:
     evaluated_cells: Range = (2_000, 8_000)
     # Up to which all rows are held out in turn: few would be left to validate
     folded_rows: int = 5_000
-    most_fitted: int = 1_000_000  # rows on which candidates are fitted
     growth: int = 4  # ratio of the grids of a larger fit to those of a trial
     # Standard errors of a paired gain, from which it is no chance: the usual kind of
     # candidate, and the mean of the targets, are left for such a gain alone
@@ -37,7 +36,8 @@ class Policy:
     # Outputs, beyond which random combinations of them are validated
     mixed_outputs: int = 16
     mixtures: int = 4  # such combinations
-    # Up to which simple candidates are preferred, and classes have the squared loss
+    # Up to which simple candidates are preferred, classes have the squared loss, and
+    # errors tell one scale alone
     simple_rows: int = 1_000
     near: float = 1.0  # standard errors, within which candidates are near
 
@@ -45,7 +45,8 @@ class Policy:
     # Up to which all are read into memory, and fitted there
     gathered_rows: int = 1 << 22
     gathered_entries: int = 1 << 27  # most numbers of the rows that are read so
-    sampled_rows: int = 1 << 20  # on which choices are made where there are more
+    # On which choices are made, and candidates fitted, where there are more
+    sampled_rows: int = 1 << 20
     sampled_entries: int = 1 << 26  # most numbers of the rows of such a sample
     hashed_columns: int = 12_800  # of bins in buckets, whose Gram matrix takes 1.3 GB
 
@@ -88,7 +89,6 @@ class Policy:
     posterior_seconds: float = 2.5
     # Seconds that the scale of errors takes with all its rows and features
     scale_seconds: float = 0.8
-    least_size: int = 128  # of either, rows or landmarks
     # Of rows held out, for each second of the limit, that have a curve of probabilities
     timed_scores: float = 250_000
     # Of bins of all outputs for each second of the limit
@@ -97,7 +97,9 @@ class Policy:
 
     # The learning of a metric.
     most_learned_columns: int = 4_096  # encoded ones
-    learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
+    # Numbers of the rows that a metric is learned from, 120 MB; and of few rows that
+    # choose one lengthscale
+    learned_entries: int = 30_000_000
     fewest_steps: int = 8  # of the learning, however little time is left
     window: int = 48  # blocks, whose losses tell whether the learning goes on
     longer_window: int = 108  # such blocks, for bins alone
@@ -151,12 +153,9 @@ class Policy:
     newton_iterations: int = 4
     # Sweeps over the grids of another loss than the squared one, at the most
     most_sweeps: int = 16
-    # Steps of `penalty_step` from what a distinct row weighs, of the first such sweeps
-    first_sweep_penalty: int = -2
     searched_grids: int = 128  # by which the ridge penalty of sweeps is found
-    # Entries of bins for all outputs, beyond which sweeps try one penalty
-    most_searched: int = 1 << 28
-    # Rows times classes times grids, up to which losses are compared by default
+    # Rows times classes times grids, up to which losses are compared by default, and
+    # ridge penalties of sweeps
     most_compared: float = 2e8
     dense_work: float = 0.03  # of a dense feature over that of a grid
     # Ratio of the ridge penalties of the logistic loss that are tried
@@ -170,32 +169,32 @@ class Policy:
     # Encoded columns that may have bins of their own for the logistic loss, and by
     # which linear models of classes are compared; of a common unit, of linear models
     most_linear: int = 400
-    # Features, up to which one factorisation serves all ridge penalties
-    spectral: int = 600
 
     # Bins.
     trial_entries: int = 2_000_000  # bins of a trial: a tenth of a second
     trial_grids: Range = (6, 64)  # of a trial, however many rows there are
     final_entries: int = 50_000_000  # bins of the model
     final_grids: Range = (50, 800)  # of the model, however many rows there are
-    # Of bins of all outputs, beyond which there are no bins but on request
-    most_coefficients: float = 1e8
+    # Bins of a model that has learned nothing; and of all outputs of a learned one,
+    # beyond which there are no bins but on request
+    most_bins: int = 100_000_000
     # Outputs beyond the first, with which there are half as many grids as without
     outputs_for_half: int = 4
     # Ridge penalties of bins at the size that was found, as far as for no noise, times
     # what a distinct row weighs
     fine_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0)
-    # Times what a distinct row weighs: in a trial, and of a block at the first step of
-    # a metric
+    # Times what a distinct row weighs: in a trial, of a block at the first step of a
+    # metric, and of the first sweeps for another loss
     first_alpha: float = 0.1
     trial_steps: int = 8  # iterations of a trial
-    farthest_size: float = 20.0  # powers of 2 of a metric or a lengthscale
 
     # Fourier features.
-    # On which they are compared, and beyond which more rows hardly have more bins
+    # On which they are compared; beyond which more rows hardly have more bins; and up
+    # to which a fit with given splits is repeated for intervals
     screened_rows: int = 50_000
     # Of a trial, an eighth of the final ones at most; of the model of the size of
-    # errors; and of a fit of very many rows
+    # errors; of a fit of very many rows; and up to which one factorisation serves all
+    # ridge penalties
     few_waves: int = 512
     # However much they pay: the Gram matrix takes half a gigabyte
     most_features: int = 8_192
@@ -205,8 +204,6 @@ class Policy:
     limited_share: float = 0.4
     # Of the limit, that libraries and compiled code take before
     loaded_bytes: int = 150_000_000
-    # Errors to learn its metric from: fewer show one where the noise is constant
-    fewest_scale_rows: int = 750
     # Memory of a bin of a row, with what solvers and candidates make of it
     bin_bytes: int = 48
     # Shares of the loss: twice the features are taken where they lower it below the
@@ -225,7 +222,8 @@ class Policy:
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next
     afar: tuple[int, ...] = (0, -4, 4, -8)  # steps at which is looked first
-    farthest: int = 12  # steps
+    # Steps; and powers of 2 of a metric or a lengthscale that was learned
+    farthest: int = 12
     kernel_grids: int = 32  # of a trial of bins
     # Rows and features of the trials
     rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))
@@ -237,8 +235,6 @@ class Policy:
     # new ones.
     # Distinct ones at most; of more a fifth of the rows is set aside
     crossed_rows: int = 500
-    # Rows up to which the fit is repeated for intervals where splits are given
-    crossed_rows_of_splits: int = 50_000
     # Folds of up to `few_rows` distinct rows, and of more
     crossed_folds: tuple[int, int] = (10, 5)
     # Of a time limit, that must be left for each of these folds
@@ -248,9 +244,6 @@ class Policy:
     # Distinct ones, up to which nothing is learned that was not asked for
     few_rows: int = 250
     searched_rows: int = 400  # of them, that choose a lengthscale
-    few_entries: int = 20_000_000  # numbers of few rows at most, where these are dense
-    # Where the exact kernel is not asked for; fewer cost accuracy
-    few_features: int = 2_048
     # Of lengthscales at which is looked first
     few_powers: Numbers = (-6.0, -3.0, 0.0, 3.0, 6.0)
     # Centre and deviation of the prior weights of lengthscales, in those powers
@@ -262,10 +255,10 @@ class Policy:
     few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these
 
     # Sizes that are not learned.
-    n_components: Range = (128, 2_048)  # Fourier features
+    # Fourier features; the least is that of rows and landmarks under a limit too
+    n_components: Range = (128, 2_048)
     gram_seconds: float = 10.0  # of all rows
     n_grids: Range = (50, 200)  # of bins
-    usual_entries: int = 100_000_000  # bins
     # Of the Gram matrix in single precision, up to which double precision is taken
     double_seconds: float = 0.15
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from bochner.markup import Markup, joined, number, percent, table, tag
 from bochner.selection.policy import POLICY
 
-CLEAR = 2.0  # standard errors
 WIDTH = 80  # characters of a line of the printed report
 NOTICED = 0.01  # share of a loss, below which a gain is none
 SHOWN_BOUNDS = 3  # targets, of whose predictions the bounds are printed
@@ -94,7 +93,7 @@ class RowsCurve:
         """Whether more rows are likely to help: not, or not known, if the last ones
         moved the loss within its noise.
         """
-        if abs(self.gain) <= CLEAR * self.gain_error:
+        if abs(self.gain) <= POLICY.certain * self.gain_error:
             return "cannot tell" if self.gain_error > NOTICED else "unlikely to help"
         return "likely to help" if self.gain > NOTICED else "unlikely to help"
 

@@ -125,7 +125,7 @@ def split(
     return Split(
         held_out,
         first_duplicate,
-        fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed)),
+        fit.sample(int(min(most, POLICY.sampled_rows)), np.random.default_rng(seed)),
         out,
         rows.n_rows,
         row_weight,

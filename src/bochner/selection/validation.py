@@ -454,9 +454,7 @@ class Validator:
             StoredRows(block.features, block.y + self.mean, block.weight)
             for block in ridge.blocks
         ]
-        alpha = (
-            bin_penalty_unit(ridge) * POLICY.penalty_step**POLICY.first_sweep_penalty
-        )
+        alpha = POLICY.first_alpha * bin_penalty_unit(ridge)
         K = len(self.mean)
         problem = Reweighted(
             blocks,
@@ -492,7 +490,7 @@ class Validator:
         clock = Budget()
         n_alphas = (
             len(shares if alphas is None else alphas)
-            if features.n_features_out <= POLICY.spectral
+            if features.n_features_out <= POLICY.few_waves
             else 1
         )
         factor = factorise(Design(self.fitted, features, np.float32), n_alphas)
