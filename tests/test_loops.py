@@ -57,6 +57,7 @@ ENDS = {
     "planning/plan.py least_limit": [HALVED],
     "selection/budget.py Budget.n_components": [HALVED],
     "selection/budget.py within_limit": [HALVED],
+    "selection/kernel_candidates.py fit_fourier": [HALVED],
     "selection/metric_learning.py EarlyStopping.__iter__": [COUNT],
     "solvers/cg.py conjugate_gradients": [COUNT],
     "solvers/line_search.py _walk_downhill": [
