@@ -25,14 +25,14 @@ LIFE = "a daemon thread, which ends with the process"
 OTHERS = "others do the work, which ends, or they are lost, which is an error"
 ENDS = {
     "cli/__init__.py _cause": [INNER],
-    "data/encodings.py unique_names": [
+    "data/columns.py unique_names": [
         COUNT
     ],  # a name for each of the finite number of names in use at most
     "data/weights.py _probabilities": [
         COUNT
     ],  # rows that are certain: one more in each turn
     "devices/device_fourier.py block_rows": [HALVED],
-    "engines/dask.py Cluster.smallest": [OTHERS],
+    "engines/dask.py DaskEngine._smallest": [OTHERS],
     "engines/dask.py DaskEngine._result": [OTHERS],
     "engines/futures.py FuturesEngine.results": [OTHERS],
     "engines/local.py _Pool._serve": [LIFE],

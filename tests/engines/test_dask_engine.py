@@ -330,20 +330,20 @@ class TestFailures:
         worker = {"status": "paused", "metrics": {"task_counts": {"ready": 3}}}
 
         class Idle:
-            status, scheduler = "running", None
+            status, scheduler, asynchronous = "running", None, False
 
             def scheduler_info(self, n_workers):
                 return {"workers": {"tcp://one": worker}}
 
-        cluster = clusters.Cluster(Idle(), patience=0.02)
-        cluster.look()
+        engine = DaskEngine(Idle(), patience=0.02)
+        engine._look()
         time.sleep(2 * clusters.IDLE * 0.02)
         with pytest.raises(
             EngineError,
             match=r"none of its 1 workers .* \(1 of them are paused for lack of "
             r"memory\)",
         ):
-            cluster.look()
+            engine._look()
 
     def test_workers_that_are_gone_for_good(self, tmp_path, local_cluster):
         with local_cluster(1, processes=False) as client:
@@ -378,8 +378,6 @@ class TestFailures:
     def test_a_client_that_closes_between_two_looks(self, monkeypatch, local_cluster):
         with local_cluster(1, processes=False) as client:
             engine = DaskEngine(client, patience=2)
-            monkeypatch.setattr(
-                engine.cluster, "require_memory", lambda work: client.close()
-            )
+            monkeypatch.setattr(engine, "_require_memory", lambda work: client.close())
             with pytest.raises(EngineError, match="scheduler was lost"):
                 engine.submit(abs, 1)

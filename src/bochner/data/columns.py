@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import count
 from types import NoneType
 from typing import Any
 
@@ -348,6 +349,23 @@ def column_names(names: Iterable[object] | None, n_columns: int) -> list[str]:
     if names is None:
         return [f"x{j}" for j in range(n_columns)]
     return [str(name) for name in names]
+
+
+def unique_names(names: Sequence[str], mark: str = "_", first: int = 2) -> list[str]:
+    """Names with a mark and numbers, from the first on, behind those that repeat an
+    earlier one; empty names stay.
+    """
+    taken = set(names)
+    numbers = {name: count(first) for name in taken}
+    unique = list[str]()
+    used = set[str]()
+    for name in names:
+        new = name
+        while new and (new in used or (new != name and new in taken)):
+            new = f"{name}{mark}{next(numbers[name])}"
+        used.add(new)
+        unique.append(new)
+    return unique
 
 
 def column_number(column: Any, names: Sequence[str]) -> int:

@@ -546,17 +546,3 @@ def _affine(
         shift = np.where(empty | statistic.sparse, 0.0, shift)
         scale = np.where(empty, 1.0, scale)
         return shift, scale, (s.mean - shift) / scale
-
-
-def unique_names(names: list[str]) -> list[str]:
-    """`names` with _2, _3, ... after those that repeat an earlier one."""
-    taken = set(names)
-    used: dict[str, None] = {}
-    for name in names:
-        new = name
-        k = 2
-        while new in used or (new != name and new in taken):
-            new = f"{name}_{k}"
-            k = k + 1
-        used[new] = None
-    return list(used)

@@ -34,6 +34,7 @@ from bochner.data.columns import (
     few_values,
     infinity,
     read_column,
+    unique_names,
 )
 from bochner.data.encodings import (
     CodeColumn,
@@ -43,7 +44,6 @@ from bochner.data.encodings import (
     TimeColumn,
     encodings,
     laid_out,
-    unique_names,
 )
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import (

@@ -269,7 +269,12 @@ def parse_device(device: Any) -> Device | None:
         raise ImportError(
             f"device={name!r} needs PyTorch: python -m pip install torch."
         ) from error
-    there = _devices(torch)
+    # The current GPU, the other ones, the processor
+    cuda = torch.cuda
+    first = cuda.current_device() if cuda.is_available() else 0
+    numbers = sorted(range(cuda.device_count()), key=lambda k: k != first)
+    gpu_names = [f"cuda:{k}" for k in numbers]
+    there = [*gpu_names, *["mps"] * torch.backends.mps.is_available(), "cpu"]
     device_name = next((one for one in there if f"{one}:".startswith(f"{name}:")), None)
     if device_name is None:
         raise ValueError(
@@ -278,15 +283,6 @@ def parse_device(device: Any) -> Device | None:
             "build of PyTorch that supports it, or leave device= out."
         )
     return Device(torch.device(device_name))
-
-
-def _devices(torch: Any) -> list[str]:
-    """The current GPU, the other ones, the processor."""
-    cuda = torch.cuda
-    first = cuda.current_device() if cuda.is_available() else 0
-    numbers = sorted(range(cuda.device_count()), key=lambda k: k != first)
-    gpu_names = [f"cuda:{k}" for k in numbers]
-    return gpu_names + ["mps"] * torch.backends.mps.is_available() + ["cpu"]
 
 
 def to_host(array: Any) -> NDArray:

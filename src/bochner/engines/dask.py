@@ -48,133 +48,6 @@ NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
 _same: WeakSet[Client] = WeakSet()
 
 
-class Cluster:
-    """The cluster of a client.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    patience : float
-        Seconds that are waited for an answer, and for workers.
-    """
-
-    def __init__(self, client: Client, patience: float) -> None:
-        self.client = client
-        self.patience = patience
-        self.begin_to_look()
-
-    def begin_to_look(self) -> None:
-        """Count the times from now on."""
-        self.looked = self.had_workers = self.was_busy = monotonic()
-
-    def workers(self) -> dict[str, Any]:
-        """The workers by their addresses.
-
-        Raises
-        ------
-        EngineError
-            Where the scheduler does not answer.
-        """
-        client = self.client
-        # One that connects anew has given up all work, too
-        if client.status == "running":
-            answer = self._answer(partial(client.scheduler_info, n_workers=-1))
-            if client.status == "running":
-                return answer["workers"]
-        raise EngineError(SILENT)
-
-    def look(self) -> None:
-        """Look at the cluster, every few seconds.
-
-        Raises
-        ------
-        EngineError
-            Where it is lost, has had no workers for some time, or none of them does
-            anything.
-        """
-        now = monotonic()
-        soon = now - self.looked < min(LOOK, self.patience / 4)
-        if soon and self.client.status == "running":
-            return
-        workers = self.workers().values()
-        self.looked = now
-        if workers:
-            self.had_workers = now
-        if any(map(_is_busy, workers)):
-            self.was_busy = now
-        if now - self.had_workers > self.patience:
-            raise EngineError(
-                f"The Dask scheduler has had no workers for {self.patience:.0f} s: "
-                "they may have died for lack of memory, or have not started; check "
-                "their logs, start workers, and start again."
-            )
-        if now - self.was_busy > IDLE * self.patience:
-            paused = sum(one.get("status") == "paused" for one in workers)
-            raise EngineError(
-                f"The Dask scheduler has work, but none of its {len(workers)} workers "
-                f"has made progress for {IDLE * self.patience:.0f} s ({paused} of them "
-                "are paused for lack of memory): restart the cluster and start again."
-            )
-
-    @cached_property
-    def smallest(self) -> tuple[float, int]:
-        """Memory limit, maybe infinite, and threads of the worker that has the least
-        memory for a thread; once there are workers, of the versions of this process.
-
-        Raises
-        ------
-        EngineError
-            Where there are none, or naming one that has no bochner, or another version
-            of it, of NumPy or of Python.
-        """
-        self.begin_to_look()
-        while not (workers := self.workers().values()):
-            self.look()
-            sleep(POLL)
-        if self.client not in _same:
-            self._require_same_versions()
-        worker_sizes = [
-            (one["memory_limit"] or inf, one["nthreads"]) for one in workers
-        ]
-        return min(worker_sizes, key=lambda one: one[0] / one[1])
-
-    def require_memory(self, work: Callable[..., Any]) -> None:
-        """Raise MemoryError where work takes more than a worker has for it."""
-        need = getattr(work, "n_bytes", 0)
-        limit, threads = self.smallest
-        threads = 1 if getattr(work, "whole_worker", False) else threads
-        free = OWN_SHARE * limit / threads
-        if need > free:
-            raise MemoryError(
-                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free "
-                f"on a worker (tasks at a time: {threads}; memory_limit of "
-                f"{as_size(limit)}). Use a smaller n_components, fewer threads a "
-                "worker, or workers with a larger memory_limit."
-            )
-
-    def _require_same_versions(self) -> None:
-        ask = partial(self.client.get_versions, packages=["numpy", "bochner"])
-        answer: Any = self._answer(ask)
-        own_versions = _versions(answer["client"])
-        for address, worker in answer["workers"].items():
-            theirs = _versions(worker)
-            if theirs != own_versions:
-                raise EngineError(
-                    f"The worker at {address} has "
-                    f"{', '.join(sorted(theirs - own_versions))}, "
-                    f"and this process has {', '.join(sorted(own_versions - theirs))}: "
-                    "install the same versions everywhere."
-                )
-        _same.add(self.client)
-
-    def _answer(self, ask: Callable[[], T]) -> T:
-        """What a call returns, which may never do so."""
-        try:
-            return begun(ask).result(self.patience)
-        except TimeoutError:
-            raise EngineError(SILENT) from None
-
-
 def _versions(process: dict[str, Any]) -> set[str]:
     """What must be the same everywhere, of what Dask says of a process."""
     packages = process["packages"]
@@ -226,27 +99,139 @@ class DaskEngine:
                 "asyncio.to_thread."
             )
         self.client = client
-        self.cluster = Cluster(client, patience)
+        self.patience = patience
         self._watched = dict[Future, Callable[[], object]]()
+        self._begin_to_look()
 
     @property
     def n_workers(self) -> int:
         """Threads of all workers."""
-        workers = self.cluster.workers().values()
+        workers = self._workers().values()
         return max(sum(worker["nthreads"] for worker in workers), 1)
 
     @property
     def n_processes(self) -> int:
         """Workers of the cluster: processes, which keep results each for itself."""
-        return max(len(self.cluster.workers()), 1)
+        return max(len(self._workers()), 1)
 
     @property
     def worker_memory(self) -> int | None:
         """Bytes that work may take on the smallest worker, for all of its threads;
         None where workers have no limit.
         """
-        limit, _ = self.cluster.smallest
+        limit, _ = self._smallest
         return None if limit == inf else int(OWN_SHARE * limit)
+
+    def _begin_to_look(self) -> None:
+        """Count the times from now on."""
+        self._looked = self._had_workers = self._was_busy = monotonic()
+
+    def _workers(self) -> dict[str, Any]:
+        """The workers by their addresses.
+
+        Raises
+        ------
+        EngineError
+            Where the scheduler does not answer.
+        """
+        client = self.client
+        # One that connects anew has given up all work, too
+        if client.status == "running":
+            answer = self._answer(partial(client.scheduler_info, n_workers=-1))
+            if client.status == "running":
+                return answer["workers"]
+        raise EngineError(SILENT)
+
+    def _look(self) -> None:
+        """Look at the cluster, every few seconds.
+
+        Raises
+        ------
+        EngineError
+            Where it is lost, has had no workers for some time, or none of them does
+            anything.
+        """
+        now = monotonic()
+        soon = now - self._looked < min(LOOK, self.patience / 4)
+        if soon and self.client.status == "running":
+            return
+        workers = self._workers().values()
+        self._looked = now
+        if workers:
+            self._had_workers = now
+        if any(map(_is_busy, workers)):
+            self._was_busy = now
+        if now - self._had_workers > self.patience:
+            raise EngineError(
+                f"The Dask scheduler has had no workers for {self.patience:.0f} s: "
+                "they may have died for lack of memory, or have not started; check "
+                "their logs, start workers, and start again."
+            )
+        if now - self._was_busy > IDLE * self.patience:
+            paused = sum(one.get("status") == "paused" for one in workers)
+            raise EngineError(
+                f"The Dask scheduler has work, but none of its {len(workers)} workers "
+                f"has made progress for {IDLE * self.patience:.0f} s ({paused} of them "
+                "are paused for lack of memory): restart the cluster and start again."
+            )
+
+    @cached_property
+    def _smallest(self) -> tuple[float, int]:
+        """Memory limit, maybe infinite, and threads of the worker that has the least
+        memory for a thread; once there are workers, of the versions of this process.
+
+        Raises
+        ------
+        EngineError
+            Where there are none, or naming one that has no bochner, or another version
+            of it, of NumPy or of Python.
+        """
+        self._begin_to_look()
+        while not (workers := self._workers().values()):
+            self._look()
+            sleep(POLL)
+        if self.client not in _same:
+            self._require_same_versions()
+        worker_sizes = [
+            (one["memory_limit"] or inf, one["nthreads"]) for one in workers
+        ]
+        return min(worker_sizes, key=lambda one: one[0] / one[1])
+
+    def _require_memory(self, work: Callable[..., Any]) -> None:
+        """Raise MemoryError where work takes more than a worker has for it."""
+        need = getattr(work, "n_bytes", 0)
+        limit, threads = self._smallest
+        threads = 1 if getattr(work, "whole_worker", False) else threads
+        free = OWN_SHARE * limit / threads
+        if need > free:
+            raise MemoryError(
+                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free "
+                f"on a worker (tasks at a time: {threads}; memory_limit of "
+                f"{as_size(limit)}). Use a smaller n_components, fewer threads a "
+                "worker, or workers with a larger memory_limit."
+            )
+
+    def _require_same_versions(self) -> None:
+        ask = partial(self.client.get_versions, packages=["numpy", "bochner"])
+        answer: Any = self._answer(ask)
+        own_versions = _versions(answer["client"])
+        for address, worker in answer["workers"].items():
+            theirs = _versions(worker)
+            if theirs != own_versions:
+                raise EngineError(
+                    f"The worker at {address} has "
+                    f"{', '.join(sorted(theirs - own_versions))}, "
+                    f"and this process has {', '.join(sorted(own_versions - theirs))}: "
+                    "install the same versions everywhere."
+                )
+        _same.add(self.client)
+
+    def _answer(self, ask: Callable[[], T]) -> T:
+        """What a call returns, which may never do so."""
+        try:
+            return begun(ask).result(self.patience)
+        except TimeoutError:
+            raise EngineError(SILENT) from None
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
@@ -291,7 +276,7 @@ class DaskEngine:
         MemoryError
             Where a worker has not the memory that the work says it takes.
         """
-        self.cluster.require_memory(work)
+        self._require_memory(work)
         packer = _Packer()
         packer.dump(Call(work, arguments))
         given = packer.file.getvalue(), *packer.left_out
@@ -329,13 +314,13 @@ class DaskEngine:
             yield self._result(handle)
 
     def _result(self, handle: Future) -> Any:
-        self.cluster.begin_to_look()
+        self._begin_to_look()
         with self._explaining():
             try:
                 pending = begun(handle.result)
                 while not wait([pending], POLL).done:
                     self._tell()
-                    self.cluster.look()
+                    self._look()
                 self._tell()
                 return pending.result()
             except BaseException:

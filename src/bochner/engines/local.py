@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache, lru_cache, partial
 from itertools import pairwise
+from operator import iadd
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, local
@@ -423,12 +424,6 @@ def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, 
     return list(pairwise(n_rows * k // count for k in range(count + 1)))
 
 
-def sum_in_place(left: Any, right: Any) -> Any:
-    """The sum, which takes the place of the first."""
-    left += right
-    return left
-
-
 def fold(work: Callable[[T], R], items: Sequence[T], threads: int | None = None) -> R:
     """Return the sum of ``work(item)`` over the items, on all threads or at most
     `threads`, added in the fixed binary tree of `reduce`.
@@ -450,7 +445,7 @@ def fold(work: Callable[[T], R], items: Sequence[T], threads: int | None = None)
                         halves[first, size] = total
                         return
                 in_order = (total, other) if k == first else (other, total)
-                total = sum_in_place(*in_order)
+                total = iadd(*in_order)
             k = first
             size = 2 * size
         halves[0, size] = total

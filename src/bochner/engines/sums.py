@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from copy import deepcopy
 from functools import partial
+from operator import iadd
 from typing import Any, NamedTuple, TypeVar
 
 from bochner.engines.base import Engine
-from bochner.engines.local import fold, sum_in_place, threads_in_memory
+from bochner.engines.local import fold, threads_in_memory
 
 T = TypeVar("T")
 
@@ -70,7 +71,7 @@ class RangeSum(NamedTuple):
 def with_sum(
     sums: list[RangeSum],
     next_sum: RangeSum,
-    add: Callable[[Any, Any], Any] = sum_in_place,
+    add: Callable[[Any, Any], Any] = iadd,
 ) -> list[RangeSum]:
     """Sums over consecutive ranges and the next one, neighbours added where the tree
     of `reduce` does.
@@ -84,9 +85,7 @@ def with_sum(
     )
 
 
-def whole(
-    sums: Sequence[RangeSum], add: Callable[[Any, Any], Any] = sum_in_place
-) -> Any:
+def whole(sums: Sequence[RangeSum], add: Callable[[Any, Any], Any] = iadd) -> Any:
     """The sum over all parts, as `reduce` returns it, of ranges that are added as
     far as `with_sum` does.
     """
@@ -100,4 +99,4 @@ def _sum_of(left: Any, right: Any) -> Any:
     """The sum, which leaves both as they are: what has to be done again finds them
     so.
     """
-    return sum_in_place(deepcopy(left), right)
+    return iadd(deepcopy(left), right)

@@ -23,6 +23,9 @@ from bochner.selection.policy import POLICY
 MOST_SPLITS = 10
 # Groups that are shared out among folds by their classes; of more, chance does it
 MOST_STRATIFIED = 5_000
+# Of the validation rows, that may equal rows of the fit beyond what rows of the fit
+# equal one another
+SHARED = 0.05
 
 
 def checked_groups(groups: Any, X: Any) -> NDArray | None:
@@ -136,40 +139,22 @@ def with_validation(rows: Any, others: Any) -> Any:
     validating[is_other] = 1.0 if others.weight is None else others.weight
     y = np.concatenate([np.asarray(rows.y), np.asarray(others.y)])
     X = stacked([rows.X, others.X])
-    targets = row_hashes(y.reshape(len(y), -1))
-    caution_shared(mixed(row_hashes(X)) + targets, is_other)
-    splits = RowSplits(
-        np.where(is_other, 0, -1), ~is_other[:, np.newaxis], None, validating
-    )
-    target = rows.target._replace(y=y, weight=weight)
-    return replace(rows, X=X, target=target, splits=splits)
-
-
-# Of the validation rows, that may equal rows of the fit beyond what rows of the fit
-# equal one another
-SHARED = 0.05
-
-
-def caution_shared(hashes: NDArray[np.uint64], is_other: Mask) -> None:
-    """Warn where rows that only validate are rows of the fit, with their targets.
-
-    Parameters
-    ----------
-    hashes : array of shape (n,)
-        Of rows with their targets.
-    is_other : bool array of shape (n,)
-        Those that only validate.
-    """
+    # Rows of the fit, with their targets, are not to validate it
+    hashes = mixed(row_hashes(X)) + row_hashes(y.reshape(len(y), -1))
     different, counts = np.unique(hashes[~is_other], return_counts=True)
-    by_chance = counts[counts > 1].sum() / np.sum(~is_other)
+    by_chance = counts[counts > 1].sum() / n_rows
     n_shared = int(np.isin(hashes[is_other], different).sum())
-    n_others = int(is_other.sum())
     if n_shared > (by_chance + SHARED) * n_others:
         warn(
             f"{n_shared:,} of {n_others:,} rows of validation= are rows of the fit: "
             "choices and intervals that they tell are too good. Leave them out of one "
             "of both."
         )
+    splits = RowSplits(
+        np.where(is_other, 0, -1), ~is_other[:, np.newaxis], None, validating
+    )
+    target = rows.target._replace(y=y, weight=weight)
+    return replace(rows, X=X, target=target, splits=splits)
 
 
 def _folds_of(splitter: Any, y: NDArray, group: Indices | None) -> list[Fold]:

@@ -37,40 +37,32 @@ def _kind(kind: Any) -> str:
 
 
 def stacked(tables: Sequence[Any]) -> Any:
-    """Tables one below the other: of frames a frame, a sparse matrix where one is,
-    else an array; ValueError for frames beside arrays.
+    """Tables one below the other: of frames of one library a frame of it, of others a
+    table of Arrow, whose types widen; a sparse matrix where one is, else an array;
+    ValueError for frames beside arrays.
     """
     are_frames = [*map(is_frame, tables)]
     if all(are_frames):
-        return _frames_as_one(
-            [nw.from_native(table, eager_only=True) for table in tables]
-        )
+        frames = [nw.from_native(table, eager_only=True) for table in tables]
+        library = frames[0].implementation
+        schema = frames[0].schema
+        if all(
+            one.implementation is library
+            and (library.is_pandas_like() or one.schema == schema)
+            for one in frames
+        ):
+            return nw.concat(frames).to_native()
+        # Libraries or types differ; without an index of pandas
+        try:
+            return concat([one.to_arrow().select(one.columns) for one in frames])
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"The columns of the tables differ ({error}); give all of them the "
+                "same types."
+            ) from error
     if any(are_frames):
         raise ValueError(
             "Some rows are data frames and some are arrays: give all of them in one "
             "form."
         )
     return concat(tables)
-
-
-def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
-    """A frame of the same library, or where libraries or types differ a table of
-    Arrow, whose types widen.
-    """
-    library = frames[0].implementation
-    schema = frames[0].schema
-    if all(
-        one.implementation is library
-        and (library.is_pandas_like() or one.schema == schema)
-        for one in frames
-    ):
-        return nw.concat(frames).to_native()
-    try:
-        return concat(
-            [one.to_arrow().select(one.columns) for one in frames]
-        )  # without an index of pandas
-    except pa.ArrowException as error:
-        raise ValueError(
-            f"The columns of the tables differ ({error}); give all of them the same "
-            "types."
-        ) from error

@@ -249,16 +249,33 @@ class TrainingRows:
         Parameters
         ----------
         standardize : bool or "auto"
-            As in `encoder_of`.
+            Whether columns of numbers get unit variance; "auto" for yes unless all are
+            numbers of one unit, as pixels.
         text_features, day_first
             As of `TableEncoder`.
+
+        Raises
+        ------
+        ValueError
+            Where nothing is in the rows.
         """
-        text = {"text_features": text_features, "day_first": day_first}
         if self.summary is None:
             statistic = TableStatistic.of(self.X, normalised_weights(self.weight))
         else:
             statistic = self.summary.table
-        encoder = encoder_of(statistic, standardize, **text)
+        with_std = bool(standardize)
+        if isinstance(standardize, str):
+            with_std = not has_common_unit(statistic)
+        encoder = TableEncoder.of(
+            statistic,
+            with_std=with_std,
+            text_features=text_features,
+            day_first=day_first,
+        )
+        if not encoder.n_features_out_:
+            raise ValueError("X has no value in any row of any column.")
+        # The counts of categories are of use for more rows alone
+        encoder.forget_categories()
         encoder.caution_equal(self.X, self.weight)
         return encoder.without_outliers(self.X, self.weight)
 
@@ -388,32 +405,6 @@ def open_training(
     if is_new:
         validate_data(model, rows.X, reset=True, skip_check_array=True)
     return replace(rows, groups=checked_groups(rows.groups, rows.X))
-
-
-def encoder_of(
-    statistic: TableStatistic, standardize: bool | str, **text: Any
-) -> TableEncoder:
-    """The encoder of the rows that a statistic is of; ValueError where nothing is in
-    them.
-
-    Parameters
-    ----------
-    statistic : TableStatistic
-    standardize : bool or "auto"
-        Whether columns of numbers get unit variance; "auto" for yes unless all are
-        numbers of one unit, as pixels.
-    **text
-        How columns of text are read: parameters of `TableEncoder`.
-    """
-    with_std = bool(standardize)
-    if isinstance(standardize, str):
-        with_std = not has_common_unit(statistic)
-    encoder = TableEncoder.of(statistic, with_std=with_std, **text)
-    if not encoder.n_features_out_:
-        raise ValueError("X has no value in any row of any column.")
-    # The counts of categories are of use for more rows alone
-    encoder.forget_categories()
-    return encoder
 
 
 def encoded_source(

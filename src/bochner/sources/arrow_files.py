@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
+from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.batches import errors_at, import_batches, numbered
-from bochner.sources.column_values import index_columns, warn_of_index
+from bochner.sources.column_values import NAMELESS, index_columns
 from bochner.sources.imported import TemporaryFolder
 from bochner.sources.paths import FileState, arrow_file, reason
 from bochner.sources.schema import (
@@ -307,7 +308,13 @@ def _without_index(selection: Selection, names: Iterable[str]) -> Selection:
     warns.
     """
     index = selection.index(dict.fromkeys(names))
-    warn_of_index(index)
+    for name in index:
+        if not NAMELESS.fullmatch(name):
+            warn(
+                f"Column {name!r} is the index of the data frame in the file, and is "
+                "left out; name it in columns=, or write the file after "
+                "reset_index(), to learn from it."
+            )
     return selection.without(index)
 
 

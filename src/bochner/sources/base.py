@@ -85,21 +85,18 @@ def take_rows(values: Any, rows: slice | NDArray) -> Any:
 
     A slice of all rows is what is given, so that sparse matrices are not copied.
     """
-    if values is None or (
-        isinstance(rows, slice)
-        and rows.indices(values.shape[0])[:2] == (0, values.shape[0])
-    ):
-        return values
-    if not isinstance(values, pa.Table):
-        return rows_of(values, rows)
+    if values is None:
+        return None
+    is_table = isinstance(values, pa.Table)
     if isinstance(rows, slice):
-        start, stop, _ = rows.indices(len(values))
-        return values.slice(start, stop - start)
-    return (
-        values.filter(pa.array(rows))
-        if rows.dtype == bool
-        else values.take(pa.array(rows))
-    )
+        start, stop, _ = rows.indices(values.shape[0])
+        if stop - start == values.shape[0]:
+            return values
+        if is_table:
+            return values.slice(start, stop - start)
+    elif is_table:
+        return values.filter(rows) if rows.dtype == bool else values.take(rows)
+    return rows_of(values, rows)
 
 
 def is_a(value: Any, package: str, *names: str) -> bool:

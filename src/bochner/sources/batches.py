@@ -181,7 +181,16 @@ def numbered(
     """Yield batches that have rows, each with its place for messages; the cure is that
     of errors of what yields them.
     """
-    batches = iter(_iterable(batches, name))
+    if (
+        not isinstance(batches, Iterable)
+        or is_frame(batches)
+        or isinstance(batches, np.ndarray | str | bytes | dict)
+    ):
+        raise SourceError(
+            f"{name} returned a {type(batches).__name__}, not an iterator of "
+            "batches; yield the batches"
+        )
+    batches = iter(batches)
     number = 0
     while True:
         number += 1
@@ -233,16 +242,3 @@ def _matrix(X: Any, place: str) -> Any:
     if isinstance(X, str | bytes | dict) or X is None:
         raise TypeError(f"a {type(X).__name__} is not a batch of rows")
     return as_array(X)
-
-
-def _iterable(batches: Any, name: str) -> Any:
-    if (
-        not isinstance(batches, Iterable)
-        or is_frame(batches)
-        or isinstance(batches, np.ndarray | str | bytes | dict)
-    ):
-        raise SourceError(
-            f"{name} returned a {type(batches).__name__}, not an iterator of "
-            "batches; yield the batches"
-        )
-    return batches

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.notices import listed, warn
-from bochner.sources.base import TableSource
+from bochner.notices import listed
+from bochner.sources.base import SourceError, TableSource
 
 NAMELESS = re.compile(
     r"__index_level_\d+__"
@@ -46,22 +46,16 @@ NUMBER = r"^\s*[+-]?(\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?\s*$"
 WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
 
 
-def names_problem(names: Sequence[str]) -> str:
-    """What is wrong with the names of columns where some are equal, and the cure;
-    empty where none are.
-    """
+def require_distinct(names: Sequence[str]) -> None:
+    """Raise SourceError where some names of columns are equal."""
     twice = [name for name, count in Counter(names).items() if count > 1]
+    if not twice:
+        return
+    problem = f"column names repeat: {listed(twice)}"
     if "" in twice:
         numbers = [str(k) for k, name in enumerate(names, 1) if name == ""]
-        return (
-            f"columns {', '.join(numbers[:-1])} and {numbers[-1]} have no name; "
-            "give each column a name of its own"
-        )
-    return (
-        f"column names repeat: {listed(twice)}; give each column a name of its own"
-        if twice
-        else ""
-    )
+        problem = f"columns {', '.join(numbers[:-1])} and {numbers[-1]} have no name"
+    raise SourceError(f"{problem}; give each column a name of its own")
 
 
 def why_text(source: TableSource, name: str) -> str:
@@ -131,17 +125,3 @@ def index_columns(schema: pa.Schema) -> list[str]:
 def unnamed_first(names: Iterable[str]) -> list[str]:
     """The first columns of a CSV, as far as they have no name."""
     return list(takewhile(UNNAMED.fullmatch, names))
-
-
-def warn_of_index(names: Sequence[str]) -> None:
-    """Say that the index of a Parquet or Arrow file is left out, if it has a name."""
-    for name in names:
-        if not NAMELESS.fullmatch(name):
-            cure = (
-                "name it in columns=, or write the file after reset_index(), to "
-                "learn from it"
-            )
-            warn(
-                f"Column {name!r} is the index of the data frame in the file, and "
-                f"is left out; {cure}."
-            )

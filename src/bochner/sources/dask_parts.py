@@ -26,6 +26,7 @@ from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, is_a
 from bochner.sources.batches import as_batch, errors_at
+from bochner.sources.column_values import require_distinct
 from bochner.sources.memory import frame_schema, values_beside
 from bochner.sources.schema import (
     EVERYTHING,
@@ -403,7 +404,12 @@ def open_collection(
         if X.shape[1] == 0:
             raise SourceError(f"the {kind} has no columns; give at least one")
     if frame:
-        X, selection, schema = _narrowed(X, selection, schema)
+        # The columns that are needed, so that others need not be read
+        labels = {str(label): label for label in X.columns}
+        require_distinct([str(label) for label in X.columns])
+        names, selection, schema = narrowed(frame_schema(X._meta), selection, schema)
+        if list(labels) != names:
+            X = X[[labels[name] for name in names]]
     rows = pieces(X)
     given = {"y": y, "sample_weight": weight}
     apart: dict[str, Pieces] = {}
@@ -462,19 +468,3 @@ def series_as_array(values: Any) -> Any:
     """
     column = nw.from_native(values, pass_through=True, allow_series=True)
     return column.to_numpy() if isinstance(column, nw.DataFrame | nw.Series) else values
-
-
-def _narrowed(
-    X: Any, selection: Selection, schema: pa.Schema | None
-) -> tuple[Any, Selection, pa.Schema | None]:
-    """A frame with the columns that are needed, so that others need not be read, and
-    the selection and the given types of those columns.
-    """
-    labels = {str(label): label for label in X.columns}
-    EVERYTHING.schema(
-        pa.schema([(str(label), pa.null()) for label in X.columns])
-    )  # refuses names that repeat
-    names, selection, schema = narrowed(frame_schema(X._meta), selection, schema)
-    if list(labels) != names:
-        X = X[[labels[name] for name in names]]
-    return X, selection, schema

@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice, pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from bochner.data.columns import unique_names
 from bochner.data.file_kinds import is_arff
 from bochner.data.written_values import is_missing_word
 from bochner.notices import listed
@@ -136,20 +137,16 @@ class Dialect:
     def rewritten(self, row: bytes) -> bytes:
         """A row as Arrow reads it; empty where it is none."""
         if self.form == "ends":
-            return self._without_ends(row)
+            # Without separators behind the fields of the columns
+            content = row.rstrip(b"\r\n")
+            separator = self.separator.encode()
+            fields = content.count(separator) + 1
+            if b'"' in content:
+                fields = len(fields_of(content, self.separator))
+            return content.removesuffix(separator * (fields - self.width)) + b"\n"
         if self.form == "blanks":
             return b" ".join(BYTES_OF_WORD.findall(row)) + b"\n"
         return row_of(row) if self.form == "arff" else row
-
-    def _without_ends(self, row: bytes) -> bytes:
-        """A row without separators behind the fields of the columns."""
-        content = row.rstrip(b"\r\n")
-        separator = self.separator.encode()
-        fields = content.count(separator) + 1
-        if b'"' in content:
-            fields = len(fields_of(content, self.separator))
-        ends = separator * (fields - self.width)
-        return content.removesuffix(ends) + b"\n"
 
     def rows_below(self, rows: Sequence[Row]) -> int:
         """How many of the last rows of a file are none of the table."""
@@ -158,11 +155,11 @@ class Dialect:
         lines = lines_of(rows[-MOST_SUMS - 1 :], self.separator)
         return sums_below(lines, self.width)
 
-    def with_encoding_of(self, text: bytes) -> Dialect:
+    def with_encoding_of(self, text: bytes, is_whole: bool = False) -> Dialect:
         """Copy the dialect, with the encoding of the first text that has other
         characters than those of ASCII.
         """
-        encoding = encoding_of(text, is_whole=False)
+        encoding = encoding_of(text, is_whole)
         return replace(self, encoding=encoding).saying(ENCODINGS.get(encoding, ""))
 
     def saying(self, *remarks: str) -> Dialect:
@@ -274,10 +271,9 @@ def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
     SourceError
         Where an ARFF file has no header, or sparse rows.
     """
-    encoding = encoding_of(head, is_whole)
-    dialect = Dialect(encoding=encoding).saying(ENCODINGS.get(encoding, ""))
-    if encoding != "utf-8":
-        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    dialect = Dialect().with_encoding_of(head, is_whole)
+    if dialect.encoding != "utf-8":
+        decoder = codecs.getincrementaldecoder(dialect.encoding)(errors="replace")
         head = decoder.decode(head).encode()
     if b"\r" in head and b"\n" not in head:
         dialect = replace(dialect, lone_returns=True)
@@ -308,17 +304,14 @@ def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
     elif kind == "tsv":
         form = Form.of(rows, "\t", begin)
     else:
-        form = _form(rows, _commonest(first), begin)
+        # A comma where a line has one outside of quotes, else the commonest mark
+        plain = "".join(first.decode(errors="replace").split('"')[::2])
+        usual = "," if "," in plain else max(SEPARATORS, key=plain.count)
+        form = _form(rows, usual, begin)
     if form.separator == BLANK:
         dialect = replace(dialect, form="blanks")
         dialect = dialect.saying(f"Columns{PLACE} are separated by blanks.")
     return _with_lines(replace(dialect, separator=form.separator), form, bool(named))
-
-
-def _commonest(line: bytes) -> str:
-    """A comma where a line has one outside of quotes, else the commonest mark."""
-    plain = "".join(line.decode(errors="replace").split('"')[::2])
-    return "," if "," in plain else max(SEPARATORS, key=plain.count)
 
 
 def _form(head: bytes, usual: str, begin: int) -> Form:
@@ -410,7 +403,7 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
             what = "names all columns but the first: names of rows, which are left out."
             remarks.append(f"{place} {what}")
         given = given[:width]
-        distinct = _distinct_names(given)
+        distinct = unique_names(given, ".", 1)  # as pandas has them
         pairs = zip(distinct, given, strict=True)
         renamed = {new: name for new, name in pairs if new != name}
         if renamed:
@@ -517,21 +510,21 @@ def _looks_like_data(first: Line, below: Sequence[Line], width: int) -> bool:
     """
     if len(below) < 2 or len(first.fields) < width:
         return False
-    columns = [(first.field(k), kind) for k, kind in enumerate(_kinds(below, width))]
+    kinds = _kinds(below, width)
+    columns = [(first.field(k), kind) for k, kind in enumerate(kinds)]
     typed = [(field, kind) for field, kind in columns if kind in KINDS]
     present = [(field, kind) for field, kind in typed if not is_missing_word(field)]
     if not present or any(kind_of(field) != kind for field, kind in present):
         return False
     if any(kind == "date" for _, kind in present):
         return True
-    return _recurs(first, below, width) or not _may_be_names(
+    return _recurs(first, below, kinds) or not _may_be_names(
         [field for field, _ in present]
     )
 
 
-def _recurs(row: Line, below: Sequence[Line], width: int) -> bool:
-    """Whether a text of a row comes again in its column."""
-    kinds = _kinds(below, width)
+def _recurs(row: Line, below: Sequence[Line], kinds: Sequence[str]) -> bool:
+    """Whether a text of a row comes again in its column, of one of some kinds."""
     return any(
         kind == "text"
         and not is_missing_word(row.field(k))
@@ -576,7 +569,7 @@ def _is_second_head(names: Line, second: Line, below: Sequence[Line]) -> bool:
     typed = [second.field(k) for k, kind in enumerate(kinds) if kind in KINDS]
     texts = [field for field in typed if not _is_value(field)]
     others = [field for field in typed if kind_of(field)]
-    if not texts or _recurs(second, below, width):
+    if not texts or _recurs(second, below, kinds):
         return False
     if any(field[0] in "<>~" for field in texts):  # values that are not exact
         return False
@@ -585,23 +578,6 @@ def _is_second_head(names: Line, second: Line, below: Sequence[Line]) -> bool:
         return width > 1 and {second.field(k) for k in range(width)} == set(texts)
     several = len(texts) > 1 and 2 * len(texts) >= len(typed)
     return several and len(others) <= FEW_OTHERS * len(typed)
-
-
-def _distinct_names(names: Sequence[str]) -> list[str]:
-    """Names with numbers behind those that come again, as pandas has them."""
-    distinct = list[str]()
-    seen = set[str]()
-    taken = set(names)
-    numbers = {name: count(1) for name in taken}
-    for name in names:
-        new = name
-        if name and name in seen:
-            numbered = (f"{name}.{k}" for k in numbers[name])
-            new = next(one for one in numbered if one not in taken)
-            taken.add(new)
-        seen.add(name)
-        distinct.append(new)
-    return distinct
 
 
 def sums_below(lines: Sequence[Line], width: int) -> int:

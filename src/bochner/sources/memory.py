@@ -265,27 +265,23 @@ def of_arrays(
     """
     X = as_table_or_matrix(X)
     X = X.tocsr() if sp.issparse(X) else X
-    n, width = X.shape
+    n = X.shape[0]
     y = values_beside(y, n, "y")
     weight = values_beside(weight, n, "sample_weight")
+    rows = Batch(X, y, weight)
+    layout = Layout.of(rows)
     frame = None
     if is_frame(X):
         frame = frame_schema(X)
+        layout = layout._replace(schema=frame)
         what = f"a data frame of {type(X).__module__.partition('.')[0]}"
     else:
-        what = "a sparse matrix" if sp.issparse(X) else f"an array of {X.dtype}"
-    layout = Layout(
-        width if frame is None else frame,
-        sp.issparse(X),
-        y is not None,
-        weight is not None,
-    )
+        what = "a sparse matrix" if layout.sparse else f"an array of {X.dtype}"
     columns = Columns.of(layout, selection, schema)
     needed = columns.layout.schema
     read = None
     if frame is not None and isinstance(needed, pa.Schema):
         read = pa.schema([frame.field(name) for name in needed.names])
-    rows = Batch(X, y, weight)
     step = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1)
     parts = [
         ArrayPart(rows.take(slice(start, start + step)), start, read, columns)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from bochner.sources.memory import of_arrays
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.schema import Selection, takes_all
 
+CSV_ENDINGS = (".csv", ".csv.gz", ".csv.zst")
 TITLES = {"parquet": "Parquet", "arrow": "Arrow"}  # of kinds that are no acronyms
 NO_NUMBER = (
     "schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema"
@@ -191,41 +191,35 @@ def _open_files(
     data: Any, selection: Selection, schema: pa.Schema | int | None
 ) -> TableSource:
     paths = files_of(data)
-    kind = _kind(paths[0], schema)
+    first = paths[0]
+    kind = kind_of(first)
+    if kind == "csv" and isinstance(schema, int):
+        kind = "libsvm"
+    elif kind == "csv" and not first.name.lower().endswith(CSV_ENDINGS):
+        with open(first, "rb") as file:
+            line = file.readline(1 << 12)
+        if LIBSVM_LINE.fullmatch(line.rstrip()):
+            raise SourceError(
+                f"{first}: a LIBSVM file, it seems; name it .svm, or give its number "
+                "of columns as schema="
+            )
     title = TITLES.get(kind, kind.upper())
     what = f"{len(paths):,} {title} file{'s' * (len(paths) > 1)}"
     if kind == "libsvm":
         if not takes_all(selection) or isinstance(schema, pa.Schema):
             raise SourceError(
-                f"{paths[0]}: the columns of LIBSVM files have no names; leave out "
+                f"{first}: the columns of LIBSVM files have no names; leave out "
                 "columns=, exclude= and where=; schema= may be the number of columns"
             )
         return open_libsvm(paths, schema, what)
     if isinstance(schema, int):
-        raise SourceError(f"{paths[0]}: {NO_NUMBER}")
+        raise SourceError(f"{first}: {NO_NUMBER}")
     if kind == "arrow":
         return open_arrow(paths, selection, schema, what)
     if kind != "parquet":
         return open_csv(paths, selection, schema, what)
     parts, selected_schema = ParquetPart.of_files(paths, selection, schema)
     return TableSource(parts, selected_schema, what)
-
-
-def _kind(path: Path, schema: pa.Schema | int | None) -> str:
-    kind = kind_of(path)
-    if kind == "csv" and isinstance(schema, int):
-        return "libsvm"
-    if kind == "csv" and not path.name.lower().endswith(
-        (".csv", ".csv.gz", ".csv.zst")
-    ):
-        with open(path, "rb") as file:
-            first = file.readline(1 << 12)
-        if LIBSVM_LINE.fullmatch(first.rstrip()):
-            raise SourceError(
-                f"{path}: a LIBSVM file, it seems; name it .svm, or give its number "
-                "of columns as schema="
-            )
-    return kind
 
 
 def _names(names: Any) -> tuple[str, ...] | None:

@@ -166,8 +166,13 @@ def _of_blocks(
     """The answers for all rows of a source, one below the other, or the path of the
     file that they are written to.
     """
+    if not isinstance(out, str | os.PathLike | None):
+        raise TypeError(
+            "out must be the path of a CSV or Parquet file to write to, got "
+            f"{type(out).__name__}."
+        )
+    source = _opened(to_host(X) if is_foreign(X) else X, names)
     if out is None:
-        source = _opened(X, names)
         with closing(prefetched(_rows(source))) as batches:
             answers = [call(inputs_of(rows, names)) for rows in batches]
         if not answers:
@@ -175,13 +180,7 @@ def _of_blocks(
         if isinstance(answers[0], tuple):
             return tuple(map(concat, zip(*answers, strict=True)))
         return concat(answers)
-    if not isinstance(out, str | os.PathLike):
-        raise TypeError(
-            "out must be the path of a CSV or Parquet file to write to, got "
-            f"{type(out).__name__}."
-        )
     assert columns_of is not None
-    source = _opened(to_host(X) if is_foreign(X) else X, names)
     write_predictions(
         source, lambda rows: columns_of(call(inputs_of(rows, names))), out
     )

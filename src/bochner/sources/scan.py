@@ -177,16 +177,15 @@ class TableSummary:
         """Look at the next rows, the first of which has this number."""
         X, y, weight, _ = rows
         n = X.shape[0]
+        weight = np.ones(n) if weight is None else weight
         self.table += TableStatistic.of(X, weight, kinds=self.table.expected())
         self.table.keep_heaviest(self.most_categories)
         if y is not None:
-            self._add_targets(y, np.ones(len(y)) if weight is None else weight)
+            self._add_targets(y, weight)
         self.drawn.add(rows, first)
         self.n_seen += n
-        self.weight += float(n if weight is None else weight.sum())
-        self.largest_weight = max(
-            self.largest_weight, 1.0 if weight is None else float(weight.max())
-        )
+        self.weight += float(weight.sum())
+        self.largest_weight = max(self.largest_weight, float(weight.max()))
 
     def settle(self) -> None:
         """Round what was added up, so that neither parts nor their order change
@@ -227,12 +226,7 @@ class TableSummary:
                 "the target holds text; for classes use KernelMachineClassifier"
             )
         counts = weight > 0
-        values = columns.astype(np.float64)
-        summary = (
-            Summary.of(values, weight)
-            if counts.all()
-            else Summary.of(values[counts], weight[counts])
-        )
+        summary = Summary.of(columns[counts].astype(np.float64), weight[counts])
         self.targets = _sum(self.targets, summary)
 
     def _add_labels(self, weights: dict[Any, float]) -> None:
@@ -271,11 +265,6 @@ CATEGORY_BYTES, CATEGORIES_BYTES = 512, 1 << 32
 CATEGORIES_SHARE, FEWEST_CATEGORIES = 0.25, 1 << 10  # of a memory limit; of a column
 
 
-Shard = tuple[
-    Sequence[Part], int
-]  # consecutive parts, and the number of their first row
-
-
 @dataclass(frozen=True)
 class ScanPart:
     """The work of one shard: an overview of the rows of its parts.
@@ -312,8 +301,10 @@ class ScanPart:
         """Memory of a call, without its part of the sample."""
         return 4 * READ_BYTES
 
-    def __call__(self, shard: Shard, shared: None = None) -> TableSummary:
-        """Look at the rows of the parts, in order."""
+    def __call__(
+        self, shard: tuple[Sequence[Part], int], shared: None = None
+    ) -> TableSummary:
+        """Look at the rows of the parts, of which the first has a number, in order."""
         overview, (parts, first) = deepcopy(self.empty), shard
         if self.elsewhere:
             require_seen(parts)
@@ -417,7 +408,17 @@ def scan(
         # Of rows that nobody has looked at only what the parts tell is known
         checksums = [None] * len(counts)
         overview = replace(overview, counts=counts, checksums=checksums)
-    _require_rows(overview, source)
+    if not overview.n_seen:
+        raise _no_rows(source)
+    if not overview.weight:
+        raise SourceError(
+            f"{source.what}: the weight is zero in every row; at least one must be "
+            "positive"
+        )
+    try:
+        require_scale(overview.largest_weight)
+    except ValueError as error:
+        raise SourceError(f"{source.what}: {error}") from None
     overview.settle()
     return overview
 
@@ -438,20 +439,6 @@ def counted_categories(schema: pa.Schema | int, memory_limit: int | None) -> int
         min(free // (CATEGORY_BYTES * max(texts, 1)), MOST_CATEGORIES),
         FEWEST_CATEGORIES,
     )
-
-
-def _require_rows(overview: TableSummary, source: TableSource) -> None:
-    if not overview.n_seen:
-        raise _no_rows(source)
-    if not overview.weight:
-        raise SourceError(
-            f"{source.what}: the weight is zero in every row; at least one must be "
-            "positive"
-        )
-    try:
-        require_scale(overview.largest_weight)
-    except ValueError as error:
-        raise SourceError(f"{source.what}: {error}") from None
 
 
 def _no_rows(source: TableSource) -> SourceError:

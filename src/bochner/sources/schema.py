@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bochner.notices import listed
 from bochner.sources.base import Batch, SourceError
-from bochner.sources.column_values import names_problem
+from bochner.sources.column_values import require_distinct
 from bochner.sources.paths import reason
 
 
@@ -54,8 +54,7 @@ class Selection:
             Where names repeat, a column is asked for that the table does not have, or
             none is left.
         """
-        if problem := names_problem(schema.names):
-            raise SourceError(problem)
+        require_distinct(schema.names)
         require(schema.names, [*(self.columns or ()), *self.exclude])
         if not self.kept_names(schema.names):
             raise SourceError("no column is left; keep at least one")
@@ -245,7 +244,16 @@ def unified(
     given = {column.name: column for column in asked or ()}
     types = {column.name: standard_layout(column.type) for column in schema}
     for name, other in pairs:
-        _check_names(first, list(types), name, other.names)
+        there = set(other.names)
+        if missing := [column for column in types if column not in there]:
+            raise SourceError(
+                f"{name}: there is no column {listed(missing)}, which {first} has; add "
+                "it, or exclude it"
+            )
+        if more := [column for column in other.names if column not in types]:
+            raise SourceError(
+                f"{name}: column {listed(more)} is not in {first}; exclude it"
+            )
         for column, kind in types.items():
             if kind != (other_kind := other.field(column).type):
                 is_given = column in given
@@ -319,21 +327,6 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
             f"type {column.type} ({reason(error)}); it holds {values.type} values: "
             "give all rows one type, or another one in schema="
         ) from error
-
-
-def _check_names(
-    first: str, names: Sequence[str], name: str, others: Sequence[str]
-) -> None:
-    there, wanted = set(others), set(names)
-    if missing := [column for column in names if column not in there]:
-        raise SourceError(
-            f"{name}: there is no column {listed(missing)}, which {first} has; add "
-            "it, or exclude it"
-        )
-    if more := [column for column in others if column not in wanted]:
-        raise SourceError(
-            f"{name}: column {listed(more)} is not in {first}; exclude it"
-        )
 
 
 def _wider(

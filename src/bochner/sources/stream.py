@@ -113,7 +113,7 @@ class StreamSource:
 
     def span(self, first: int, stop: int) -> StreamSource:
         """The rows of consecutive parts as one source."""
-        return replace(self._with(self.part_range(first, stop)), total_weight=None)
+        return self._with(self.part_range(first, stop))
 
     def part_range(self, first: int, stop: int) -> PartRange:
         """Consecutive parts, to be sent."""
@@ -134,16 +134,7 @@ class StreamSource:
         sent once for all spans of it.
         """
         first = ArraySource(*self.gathered.take(slice(0, 1)).whole())
-        table = replace(self.table, parts=())
-        return replace(
-            self,
-            table=table,
-            counts=(),
-            checksums=(),
-            gathered=first,
-            total_weight=None,
-            ahead=True,
-        )
+        return replace(self._with(PartRange((), (), ())), gathered=first, ahead=True)
 
     def with_parts(self, span: PartRange) -> StreamSource:
         """The rows of a span, in the process that reads them; SourceError where it
@@ -153,8 +144,13 @@ class StreamSource:
         return self._with(span)
 
     def _with(self, span: PartRange) -> StreamSource:
-        table = replace(self.table, parts=span.parts)
-        return replace(self, table=table, counts=span.counts, checksums=span.checksums)
+        return replace(
+            self,
+            table=replace(self.table, parts=span.parts),
+            counts=span.counts,
+            checksums=span.checksums,
+            total_weight=None,
+        )
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all rows in order, `rows` at a time; fewer only at the end.

@@ -5,8 +5,9 @@ whole.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,40 +39,36 @@ def write_table(
         Where the file cannot be written.
     """
     path, kind = os.fspath(path), written_kind(path)
+    tables: Iterator[Any] = (
+        columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
+        for columns in batches
+    )
     n_rows = 0
-    schema: Any = None
-    writer: Any = None
     with replacing(path) as temporary, ExitStack() as stack:
-        file = stack.enter_context(arrow_file(temporary, "wb"))
-        for columns in batches:
-            table: Any = columns
-            if not isinstance(columns, pa.Table):
-                table = pa.table(dict(columns))
-            if writer is None:
-                schema = table.schema
-                writer = _opened(file, kind, Path(path).suffix.lower(), schema, stack)
+        file: Any = stack.enter_context(arrow_file(temporary, "wb"))
+        first = next(tables, None)
+        if first is None:
+            raise ValueError(f"{path}: there are no rows to write")
+        schema = first.schema
+        if kind == "parquet":
+            from pyarrow.parquet import ParquetWriter
+
+            writer = stack.enter_context(ParquetWriter(file, schema))
+        else:
+            from pyarrow import csv
+
+            suffix = Path(path).suffix.lower()
+            if compression := {".gz": "gzip", ".zst": "zstd"}.get(suffix):
+                file = stack.enter_context(pa.CompressedOutputStream(file, compression))
+            options = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
+            writer = stack.enter_context(
+                csv.CSVWriter(file, schema, write_options=options)
+            )
+        for table in chain([first], tables):
             if table.column_names != schema.names:
                 raise ValueError(
                     f"{path}: columns {table.column_names} follow on {schema.names}"
                 )
             writer.write_table(table.cast(schema))
             n_rows += table.num_rows
-        if writer is None:
-            raise ValueError(f"{path}: there are no rows to write")
     return n_rows
-
-
-def _opened(
-    file: pa.NativeFile, kind: str, suffix: str, schema: pa.Schema, stack: ExitStack
-) -> Any:
-    """A writer of tables, which is closed with the stack."""
-    if kind == "parquet":
-        from pyarrow.parquet import ParquetWriter
-
-        return stack.enter_context(ParquetWriter(file, schema))
-    from pyarrow import csv
-
-    if compression := {".gz": "gzip", ".zst": "zstd"}.get(suffix):
-        file = stack.enter_context(pa.CompressedOutputStream(file, compression))
-    options = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
-    return stack.enter_context(csv.CSVWriter(file, schema, write_options=options))
