@@ -201,7 +201,24 @@ def read_unchecked(
     column = without_frame(column)
     if isinstance(column, np.ndarray):
         return _read_array(column, name, expected)
-    return _read_series(column, name, expected)
+    import pyarrow as pa
+
+    # A column whose type its frame declares
+    native_dtype = str(_native_dtype(column))
+    if native_dtype == "category":
+        categories = column.to_native().cat
+        labels = [label_text(label) for label in categories.categories]
+        return "text", (categories.codes.to_numpy(), labels)
+    if native_dtype.startswith("period"):  # of pandas: by the first moment of each
+        first = column.to_native().dt.to_timestamp()
+        column = nw.from_native(first, series_only=True)
+    if column.dtype in (nw.Int128, nw.UInt128):
+        column = column.cast(nw.Float64)
+    try:
+        array = column.to_arrow()
+    except (pa.ArrowException, TypeError):  # of types that Arrow does not have
+        return _read_array(column.to_numpy(), name, expected)
+    return _read_arrow(array, name, expected)
 
 
 def without_frame(column: Any) -> Any:
@@ -399,27 +416,6 @@ def columns_of(columns: Any, names: Sequence[str]) -> set[int]:
     alone = isinstance(columns, str | numbers.Integral)
     given = [columns] if alone else [] if columns is None else columns
     return {column_number(column, names) for column in given}
-
-
-def _read_series(series: nw.Series, name: str, expected: str | None) -> tuple[str, Any]:
-    """Read a column whose type its frame declares."""
-    import pyarrow as pa
-
-    native_dtype = str(_native_dtype(series))
-    if native_dtype == "category":
-        categories = series.to_native().cat
-        labels = [label_text(label) for label in categories.categories]
-        return "text", (categories.codes.to_numpy(), labels)
-    if native_dtype.startswith("period"):  # of pandas: by the first moment of each
-        first = series.to_native().dt.to_timestamp()
-        series = nw.from_native(first, series_only=True)
-    if series.dtype in (nw.Int128, nw.UInt128):
-        series = series.cast(nw.Float64)
-    try:
-        array = series.to_arrow()
-    except (pa.ArrowException, TypeError):  # of types that Arrow does not have
-        return _read_array(series.to_numpy(), name, expected)
-    return _read_arrow(array, name, expected)
 
 
 def _native_dtype(series: nw.Series) -> Any:

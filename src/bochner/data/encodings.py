@@ -404,7 +404,10 @@ class TextColumn(Encoding):
         out[has, column[has]] = 1.0
         if self.other:
             has = np.flatnonzero(column == self.code.start - 1)
-            out[has, self.code] = CODE_STEP * _hash_bits(labels)[codes[has]]
+            # Bits of the hashes of labels, which are the same in every process
+            digits = np.frombuffer(text_digests(labels, CODE_BYTES), np.uint8)
+            bits = np.unpackbits(digits.reshape(-1, CODE_BYTES), axis=1)
+            out[has, self.code] = CODE_STEP * bits[codes[has]]
         if self.means is not None:
             out[:, self.mean_columns] = self.means.of(codes, labels, fold)
 
@@ -423,14 +426,6 @@ class TextColumn(Encoding):
             if code.start <= output_column < code.stop:
                 tied = code.start
             yield output_column, j, suffix, tied
-
-
-def _hash_bits(labels: list[str]) -> NDArray:
-    """Bits of the hashes of labels, uint8 of shape (L, CODE_WIDTH), the same in every
-    process.
-    """
-    digits = np.frombuffer(text_digests(labels, CODE_BYTES), np.uint8)
-    return np.unpackbits(digits.reshape(-1, CODE_BYTES), axis=1)
 
 
 @dataclass
@@ -485,7 +480,26 @@ def encodings(
     """Encodings of all columns that have values."""
     kinds = statistic.kinds
     offsets = part_offsets(kinds)
-    shift, scale, fill = _affine(statistic, with_std)
+    # Shift, scale and replacement of missing values of every part
+    summary = statistic.summary
+    constant = is_constant(summary.low, summary.high)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        binary = ~summary.many & ~constant & with_std
+        shift = np.where(binary | constant, summary.low, summary.mean)
+        scale = np.where(
+            binary,
+            summary.high - summary.low,
+            np.sqrt(summary.squares / summary.weight) if with_std else 1.0,
+        )
+        # Squares that vanish or overflow
+        scale = np.where(
+            (scale > 0) & np.isfinite(scale), scale, summary.high - summary.low
+        )
+        scale = np.where(constant, IGNORED if with_std else 1.0, scale)
+        empty = summary.weight == 0
+        shift = np.where(empty | statistic.sparse, 0.0, shift)
+        scale = np.where(empty, 1.0, scale)
+        fill = (summary.mean - shift) / scale
     for bad in np.flatnonzero(~np.isfinite(scale) | ~np.isfinite(shift)).tolist():
         name = statistic.name(int(np.searchsorted(offsets, bad, side="right")) - 1)
         raise ValueError(
@@ -509,7 +523,7 @@ def encodings(
             categories = sorted(ranked[:max_categories])
             others.append(TextColumn(j, categories, other, bool(gaps[j])))
         else:
-            ends = statistic.summary.take(slice(first, end))
+            ends = summary.take(slice(first, end))
             varies = ends.high - ends.low > 1e-9
             cycles = [
                 i
@@ -525,24 +539,3 @@ def encodings(
     high = np.full(len(index), np.inf)
     affines = shift[part], scale[part], fill[part]
     return [NumberColumns(index, *affines, gaps[index], -high, high, index), *others]
-
-
-def _affine(
-    statistic: TableStatistic, with_std: bool
-) -> tuple[NDArray, NDArray, NDArray]:
-    """Shift, scale and replacement of missing values of every part: float64 arrays."""
-    s = statistic.summary
-    constant = is_constant(s.low, s.high)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        binary = ~s.many & ~constant & with_std
-        shift = np.where(binary | constant, s.low, s.mean)
-        scale = np.where(
-            binary, s.high - s.low, np.sqrt(s.squares / s.weight) if with_std else 1.0
-        )
-        # Squares that vanish or overflow
-        scale = np.where((scale > 0) & np.isfinite(scale), scale, s.high - s.low)
-        scale = np.where(constant, IGNORED if with_std else 1.0, scale)
-        empty = s.weight == 0
-        shift = np.where(empty | statistic.sparse, 0.0, shift)
-        scale = np.where(empty, 1.0, scale)
-        return shift, scale, (s.mean - shift) / scale

@@ -26,8 +26,14 @@ WRITTEN = (
     ".parquet",
     ".pq",
 )
-COMPRESSED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
-FOREIGN = {
+COMPRESSED = "gzip", "zstd"
+# What files hold that begin so
+BEGINNINGS = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PAR1": "parquet",
+    b"\xff\xfe": "text",  # in UTF-16
+    b"\xfe\xff": "text",
     b"PK\x03\x04": "an Excel workbook or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
     b"ARROW1": "arrow",
@@ -38,11 +44,10 @@ FOREIGN = {
     b"\x80\x04\x95": "a pickle",
     b"\x93NUMPY": "a NumPy array",
 }
-PARQUET = b"PAR1"
 # Objects, or an array of objects or arrays
 JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"|\[\s*[\[{])')
 # Comments above the first line of an ARFF file, and its beginning
-ARFF = re.compile(rb"(\s*%[^\r\n]*[\r\n])*\s*@relation\b", re.IGNORECASE)
+ARFF = re.compile(rb"(\xef\xbb\xbf)?(\s*%[^\r\n]*[\r\n])*\s*@relation\b", re.IGNORECASE)
 
 
 def kind_by_name(path: str | os.PathLike[str]) -> str | None:
@@ -82,18 +87,11 @@ def kind_by_content(head: bytes) -> str:
     """Kind of content that begins so: "parquet", "arrow", "gzip", "zstd",
     "safetensors", "text", or what it is.
     """
-    if head.startswith(PARQUET):
-        return "parquet"
-    for compression, magic in COMPRESSED.items():
-        if head.startswith(magic):
-            return compression
     if head[8:9] == b"{" and head[4:8] == bytes(4):
         return "safetensors"
-    for magic, what in FOREIGN.items():
+    for magic, what in BEGINNINGS.items():
         if head.startswith(magic):
             return what
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # in UTF-16
-        return "text"
     if JSON.match(head):
         return "JSON"
     return "binary data" if b"\0" in head else "text"
@@ -101,4 +99,4 @@ def kind_by_content(head: bytes) -> str:
 
 def is_arff(head: bytes) -> bool:
     """Whether a text that begins so is an ARFF file."""
-    return ARFF.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+    return ARFF.match(head) is not None

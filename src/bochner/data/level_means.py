@@ -129,7 +129,15 @@ def level_means(
         return None
     y = y - weight @ y / total
     if directions is None:
-        directions = _directions(place, y, weight)
+        # Those along which the means of categories vary most, means of unit spread
+        n, means = group_means(place, y, weight)
+        moments = means.T @ (n[:, np.newaxis] * means) / n.sum()
+        variances, vectors = np.linalg.eigh(moments)
+        leading = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])
+        leading = leading[::-1][:MOST_DIRECTIONS]
+        vectors = vectors[:, leading]
+        largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(leading))]
+        directions = vectors * np.sign(largest) / np.sqrt(variances[leading])
     aims = y @ directions
     n, _, between, within = variance_components(place, aims, weight)
     varies = between > 0
@@ -278,19 +286,6 @@ def variance_components(
     return n, means, between / (total - np.square(n).sum() / total), within
 
 
-def _directions(place: NDArray, y: NDArray, weight: NDArray) -> Floats:
-    """Combinations of centred targets along which the means of categories vary most,
-    means of unit spread; (K, T).
-    """
-    n, means = group_means(place, y, weight)
-    variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
-    leading = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])
-    leading = leading[::-1][:MOST_DIRECTIONS]
-    vectors = vectors[:, leading]
-    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(leading))]
-    return vectors * np.sign(largest) / np.sqrt(variances[leading])
-
-
 def are_codes(tests: Sequence[Floats]) -> bool:
     """Whether integers are codes of categories, whose mean targets follow neither their
     order nor a smooth curve.
@@ -365,21 +360,13 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
         for vector in means.T
     ]
     degree = min(CUBIC, L - 2)
-    smooth = _explained_by_polynomial(used, means, n, degree)
+    # The sum of squares of the best polynomials of the numbers
+    root = np.sqrt(n)[:, np.newaxis]
+    centred = (used - used.mean()) / np.ptp(used)
+    basis, _ = np.linalg.qr(root * np.vander(centred, degree + 1))
+    smooth = np.square(basis.T @ (root * means)).sum(axis=0)
     unexplained = between - np.maximum(ordered, smooth)
     pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
     steps = pairs @ np.square(np.diff(means, axis=0))
     sums = [(part / unit).sum() for part in (unexplained, between, steps)]
     return np.array([*sums, (L - 1 - degree) * y.shape[1], L])
-
-
-def _explained_by_polynomial(
-    numbers: NDArray, means: NDArray, weight: NDArray, degree: int
-) -> Floats:
-    """Weighted sum of squares of the best polynomials of some numbers for means, (L,
-    K), of mean zero; shape (K,).
-    """
-    root = np.sqrt(weight)[:, np.newaxis]
-    centred = (numbers - numbers.mean()) / np.ptp(numbers)
-    basis, _ = np.linalg.qr(root * np.vander(centred, degree + 1))
-    return np.square(basis.T @ (root * means)).sum(axis=0)

@@ -262,7 +262,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         encoder.n_features_in_ = len(statistic.kinds)
         if statistic.names is not None:
             encoder.feature_names_in_ = np.array(statistic.names, dtype=object)
-        return encoder._settle(encoder._with_written(statistic))
+        return encoder._begin(statistic)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
         """Learn the encoding.
@@ -304,7 +304,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         validate_data(self, X, reset=before is None, skip_check_array=True)
         weight = checked_weight(sample_weight, X)
         if before is None:
-            self._settle(self._with_written(TableStatistic.of(X, weight)))
+            self._begin(TableStatistic.of(X, weight))
         else:
             require_names(before.names, X)
             new = TableStatistic.of(X, weight, kinds=before.expected())
@@ -394,7 +394,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             numbers.fill[i] = 0.0
             # Unless they are in rows of a larger table that are not at hand
             if beyond.any():
-                _warn_of_outliers(name, values, beyond, rest)
+                row = int(np.argmax(beyond))
+                n_more = int(beyond.sum()) - 1
+                more = f" and {n_more:,} more" if n_more else ""
+                warn(
+                    f"column {name!r}, row {row}{more}: {values[row]:g} lies more than "
+                    f"{FARTHEST:,.0f} times the spread of the other values beyond "
+                    f"them. They are from {rest.low[0]:g} to {rest.high[0]:g}, and it "
+                    "counts as the nearest of these; if it stands for a missing value, "
+                    "make it NaN."
+                )
         if not numbers.has_outliers.any():
             return self
         return self._but(columns_=[numbers, *others])
@@ -481,16 +490,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ----------
         rows : TargetRows
         """
-        tested = {
-            k: column
-            for k, column in enumerate(self.columns_)
-            if isinstance(column, TextColumn)
-            and (column.other or len(column.categories) * INTERACTING > len(rows.y))
-        }
         columns = list(self.columns_)
-        for k, column in tested.items():
-            codes, _ = self.values_of(rows.X, column.index)
+        for k, column in enumerate(self.columns_):
+            if not isinstance(column, TextColumn):
+                continue
             enough = INTERACTING_CODED if column.other else INTERACTING
+            if not column.other and len(column.categories) * enough <= len(rows.y):
+                continue
+            codes, _ = self.values_of(rows.X, column.index)
             are_many = len(np.unique(codes)) * enough > len(codes)
             if are_many and not levels_differ(
                 codes, rows.fold, rows.y, rows.distinct_weight
@@ -887,13 +894,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Input column of each output column, int array of shape (n_features_out_,)."""
         return np.array([j for _, j, *_ in self._outputs()], np.int64)
 
-    def _with_written(self, statistic: TableStatistic) -> TableStatistic:
-        """The statistic of the first rows, whose columns of text with dates and numbers
-        are read as such; a warning says so.
+    def _begin(self, statistic: TableStatistic) -> TableEncoder:
+        """Take the statistic of the first rows, whose columns of text with dates and
+        numbers are read as such; a warning says so.
         """
         self.statistic_ = statistic  # by whose names columns are found
         as_text = self.require_columns(self.text_features)
-        return statistic.with_written(as_text, self.day_first)
+        return self._settle(statistic.with_written(as_text, self.day_first))
 
     def _settle(self, statistic: TableStatistic) -> TableEncoder:
         columns = encodings(statistic, self.with_std, self.max_categories)
@@ -939,10 +946,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
@@ -952,23 +957,6 @@ def _column(X: Any, j: int) -> Any:
     if sp.issparse(X):
         return X.tocsr()[:, [j]].toarray()[:, 0]
     return X[:, j] if isinstance(X, np.ndarray) else nw.from_native(X)[:, j]
-
-
-def _warn_of_outliers(
-    name: str, values: NDArray, beyond: NDArray, rest: Summary
-) -> None:
-    """Say which values lie so far beyond the others of a column that they count as
-    the last of those others.
-    """
-    row = int(np.argmax(beyond))
-    n_more = int(beyond.sum()) - 1
-    more = f" and {n_more:,} more" if n_more else ""
-    warn(
-        f"column {name!r}, row {row}{more}: {values[row]:g} lies more than "
-        f"{FARTHEST:,.0f} times the spread of the other values beyond them. They are "
-        f"from {rest.low[0]:g} to {rest.high[0]:g}, and it counts as the nearest of "
-        "these; if it stands for a missing value, make it NaN."
-    )
 
 
 def _in_distinct_rows(weight: NDArray | None, hashes: NDArray) -> NDArray:

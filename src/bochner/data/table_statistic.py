@@ -284,7 +284,17 @@ class TableStatistic:
         weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         weight = np.asarray(weight, np.float64)
         if sp.issparse(X):
-            return _of_sparse(X, weight)
+            X = checked_matrix(X.tocsr())
+            counted = weight > 0
+            if not counted.all():
+                X, weight = X[counted], weight[counted]
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+            n, p = X.shape
+            gaps = np.zeros(p, np.int64)
+            summary = Summary.of_sparse(X, weight)
+            return cls(n, ["number"] * p, None, True, gaps, summary, {})
         is_matrix = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
         if not is_matrix or (kinds and "mixed" in kinds):
             return _of_columns(X, weight, kinds)
@@ -437,20 +447,6 @@ class TableStatistic:
 def part_offsets(kinds: Sequence[str]) -> NDArray:
     """First part of each column, and their number: int array of shape (p + 1,)."""
     return np.cumsum([0, *(len(PARTS[kind]) for kind in kinds)])
-
-
-def _of_sparse(X: Any, weight: NDArray) -> TableStatistic:
-    X = checked_matrix(X.tocsr())
-    counted = weight > 0
-    if not counted.all():
-        X, weight = X[counted], weight[counted]
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    n, p = X.shape
-    kinds = ["number"] * p
-    summary = Summary.of_sparse(X, weight)
-    return TableStatistic(n, kinds, None, True, np.zeros(p, np.int64), summary, {})
 
 
 def _of_numbers(X: NDArray, weight: NDArray) -> TableStatistic:

@@ -149,15 +149,39 @@ def written_kind(
         cure = "years of four digits make them dates"
         return Written(note=f"Column {name!r}: may be dates; {cure}.")
     if fitting:
-        return _as_dates(present, missing, fitting, name, day_first)
+        # Dates in the one order that fits, or in that of two in which they are sorted
+        if day_first is not None and len(fitting) > 1:
+            fitting = ["day/month/year" if day_first else "month/day/year"]
+        if len(fitting) > 1:
+            fitting = [order for order in fitting if _is_sorted(present, order)]
+        if len(fitting) != 1:
+            return Written(
+                note=f"Column {name!r}: may be dates with days or months first; "
+                "day_first=True or False (--dates day-first or month-first in the "
+                "command) reads them as dates."
+            )
+        (order,) = fitting
+        has_time = any(":" in value for value in present)
+        kind = f"{'datetime' if has_time else 'date'}{WRITTEN}{order}"
+        return Written(kind, missing, f"Column {name!r}: dates read as {order}.")
     # Before noon, and without am or pm, they may as well be laps or ratios
     if all(_seconds_of_day(value) >= 0 for value in present) and (
         "m" in present[0].lower() or max(map(_seconds_of_day, present)) >= NOON
     ):
         kind = f"time{WRITTEN}hour:minute"
         return Written(kind, missing, f"Column {name!r}: read as times of day.")
-    return _as_numbers(counts, present, missing, name) or Written(
-        note=_almost_dates(counts, present, name)
+    numbers = _as_numbers(counts, present, missing, name)
+    if numbers is not None:
+        return numbers
+    # Few values that are no dates as of ISO 8601 make text of the others
+    odd = [value for value in present if not ISO.fullmatch(value)]
+    n_values = sum(counts[value] for value in present)
+    n_odd = sum(counts[value] for value in odd)
+    if not 0 < n_odd <= (1 - LEAST_NUMBERS) * n_values:
+        return Written()
+    return Written(
+        note=f"Column {name!r}: text because of {n_odd:,.0f} of {n_values:,.0f} "
+        f"values, first {odd[0]!r}; write dates there, or nothing."
     )
 
 
@@ -170,30 +194,6 @@ def is_whole_number(value: str) -> bool:
     """Whether a text is a whole number and nothing else."""
     match = PLAIN.fullmatch(_tidy(value))
     return match is not None and float(match[0]).is_integer()
-
-
-def _as_dates(
-    present: Sequence[str],
-    missing: Sequence[str],
-    fitting: Sequence[str],
-    name: str,
-    day_first: bool | None,
-) -> Written:
-    """Dates in the one order that fits, or in that of two in which they are sorted."""
-    if day_first is not None and len(fitting) > 1:
-        fitting = ["day/month/year" if day_first else "month/day/year"]
-    if len(fitting) > 1:
-        fitting = [order for order in fitting if _is_sorted(present, order)]
-    if len(fitting) != 1:
-        return Written(
-            note=f"Column {name!r}: may be dates with days or months first; "
-            "day_first=True or False (--dates day-first or month-first in the command) "
-            "reads them as dates."
-        )
-    (order,) = fitting
-    has_time = any(":" in value for value in present)
-    kind = f"{'datetime' if has_time else 'date'}{WRITTEN}{order}"
-    return Written(kind, missing, f"Column {name!r}: dates read as {order}.")
 
 
 def _as_numbers(
@@ -258,23 +258,6 @@ def _as_numbers(
         shown = ", ".join(map(repr, lost[:3])) + (", ..." if len(lost) > 3 else "")
         note += f"; {n_lost:,.0f} of its values are none and count as missing: {shown}"
     return Written(kind, odd + missing, f"{note}.")
-
-
-def _almost_dates(
-    counts: Mapping[str, float], present: Sequence[str], name: str
-) -> str:
-    """What to say of a column where few values are no dates as of ISO 8601, which make
-    text of the others; else empty.
-    """
-    odd = [value for value in present if not ISO.fullmatch(value)]
-    n_values = sum(counts[value] for value in present)
-    n_odd = sum(counts[value] for value in odd)
-    if not 0 < n_odd <= (1 - LEAST_NUMBERS) * n_values:
-        return ""
-    return (
-        f"Column {name!r}: text because of {n_odd:,.0f} of {n_values:,.0f} values, "
-        f"first {odd[0]!r}; write dates there, or nothing."
-    )
 
 
 def _tidy(value: str) -> str:

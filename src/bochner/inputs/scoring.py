@@ -4,7 +4,6 @@ sources, collections of Dask.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.base import is_classifier
 
 from bochner.data.columns import unmasked, values_of
 from bochner.devices.conversion import any_arrays
-from bochner.inputs.opened import Stream, open_data
+from bochner.inputs.opened import open_data
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.opening import is_streamed
 from bochner.sources.rows import concat, finite_batches
@@ -61,28 +60,17 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
         if stream is None:
             answers = self.predict(inputs_of(X, names)), y, sample_weight
         else:
-            answers = _read_and_predicted(self, stream, names)
+            # Of no rows more than predictions, targets and weights is gathered
+            read: list[tuple[Any, Any, Any]] = []
+            for batch in finite_batches(stream.table.parts):
+                rows = stream.roles.rows(batch)
+                predicted = self.predict(inputs_of(rows.X, names))
+                read.append((predicted, rows.y, rows.weight))
+            predictions, targets, weights = zip(*read, strict=True)
+            weight = None if weights[0] is None else np.concatenate(weights)
+            answers = concat(predictions), np.concatenate(targets), weight
     predictions, y, sample_weight = answers
     y = values_of(y)
     sample_weight = unmasked(sample_weight)
     score = accuracy_score if is_classifier(self) else r2_score
     return float(score(y, predictions, sample_weight=sample_weight))
-
-
-def _read_and_predicted(
-    model: Any, stream: Stream, names: Sequence[str] | None
-) -> tuple[Any, Any, Any]:
-    """Predictions by some columns, targets and weights, None without any, of all rows
-    of a stream.
-    """
-    predictions = []
-    targets = []
-    weights = []
-    for batch in finite_batches(stream.table.parts):
-        rows = stream.roles.rows(batch)
-        predictions.append(model.predict(inputs_of(rows.X, names)))
-        targets.append(rows.y)
-        weights.append(rows.weight)
-    is_weighed = bool(weights) and weights[0] is not None
-    weight = np.concatenate(weights) if is_weighed else None
-    return concat(predictions), np.concatenate(targets), weight

@@ -129,12 +129,27 @@ def open_selected(
     sample: int | None = None,
 ) -> TableSource:
     """Open a table as `open_source` does, by a selection."""
-    if isinstance(data, TableSource) and not (takes_all(selection) and schema is None):
-        raise ValueError(
-            "the source is already open; give columns, exclude, where and schema "
-            "when it is opened."
-        )
-    source = data if isinstance(data, TableSource) else _opened(data, selection, schema)
+    if isinstance(data, TableSource):
+        if not takes_all(selection) or schema is not None:
+            raise ValueError(
+                "the source is already open; give columns, exclude, where and schema "
+                "when it is opened."
+            )
+        source = data
+    else:
+        opener = _opener(data)
+        if isinstance(schema, int) and opener is not _open_files:
+            raise SourceError(NO_NUMBER)
+        if isinstance(data, pa.RecordBatch):
+            data = pa.Table.from_batches([data])
+        are_rows = hasattr(data, "__array__") or isinstance(data, list | tuple)
+        if not (opener or are_rows or _in_memory(data)):
+            raise TypeError(
+                f"a {type(data).__name__} cannot be opened as a table; give a path, an "
+                "array, a data frame, or a callable that returns an iterator of "
+                "batches."
+            )
+        source = (opener or of_arrays)(data, selection=selection, schema=schema)
     if sample is None:
         return source
     if not isinstance(sample, Integral) or sample < 1:
@@ -168,23 +183,6 @@ def _opener(data: Any) -> Callable[..., TableSource] | None:
         return None
     is_yielding = callable(data) or isinstance(data, Iterator)
     return open_batches if is_yielding else None
-
-
-def _opened(
-    data: Any, selection: Selection, schema: pa.Schema | int | None
-) -> TableSource:
-    opener = _opener(data)
-    if isinstance(schema, int) and opener is not _open_files:
-        raise SourceError(NO_NUMBER)
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    are_rows = hasattr(data, "__array__") or isinstance(data, list | tuple)
-    if not (opener or are_rows or _in_memory(data)):
-        raise TypeError(
-            f"a {type(data).__name__} cannot be opened as a table; give a path, an "
-            "array, a data frame, or a callable that returns an iterator of batches."
-        )
-    return (opener or of_arrays)(data, selection=selection, schema=schema)
 
 
 def _open_files(

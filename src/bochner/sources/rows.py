@@ -145,7 +145,23 @@ class Roles:
             is_float = y.dtype.kind == "f"
             bad = np.isinf(y.reshape(len(y), -1)).any(axis=1) if is_float else None
         if bad is not None and bad.any():
-            self._refuse(y, bad, first)
+            row = first_row(bad)
+            values = np.atleast_1d(y[row])
+            if values.dtype.kind == "f" and np.isinf(values).any():
+                cure = "; drop such rows, or clip their targets"
+                raise RowError("the target is infinite in ", first + row, cure)
+            if self.target is None:
+                cure = "; drop such rows"
+                raise RowError("the target is missing in ", first + row, cure)
+            none = " and in all rows after it" if bad.all() and first == 0 else ""
+            raise RowError(
+                f"the target {', '.join(map(repr, self.target))} is missing in ",
+                first + row,
+                f"{none}; drop such rows, leave them out with open_source(..., "
+                f"where=~pyarrow.compute.field({self.target[0]!r})"
+                ".is_null(nan_is_null=True)), or learn from them too with a "
+                "SemiSupervised estimator",
+            )
         return Batch(X, y, weight, group)
 
     def _targets(self, batch: Batch) -> tuple[Any, Mask | None]:
@@ -198,27 +214,6 @@ class Roles:
                 f"the weight{name} is {weight[row]} in ", first + row, bounds
             )
         return weight
-
-    def _refuse(self, y: Any, bad: Mask, first: int) -> None:
-        row = first_row(bad)
-        values = np.atleast_1d(y[row])
-        if values.dtype.kind == "f" and np.isinf(values).any():
-            raise RowError(
-                "the target is infinite in ",
-                first + row,
-                "; drop such rows, or clip their targets",
-            )
-        if self.target is None:
-            raise RowError("the target is missing in ", first + row, "; drop such rows")
-        none = " and in all rows after it" if bad.all() and first == 0 else ""
-        raise RowError(
-            f"the target {', '.join(map(repr, self.target))} is missing in ",
-            first + row,
-            f"{none}; drop such rows, leave them out with open_source(..., "
-            f"where=~pyarrow.compute.field({self.target[0]!r})"
-            ".is_null(nan_is_null=True)), or learn from them too with a SemiSupervised "
-            "estimator",
-        )
 
 
 def inputs(schema: Any, roles: Roles) -> Any:
