@@ -180,7 +180,7 @@ def test_errors_of_frames_name_rows(monkeypatch):
     assert values == [{"a": ["1", str(2**70)]}]
     types = pa.schema({"a": pa.int64()})
     changed = memory.ArrayPart(
-        Batch(frame), 0, types, Columns.of(Layout(types), EVERYTHING, None)
+        Batch(frame), 0, types, Columns.of(Layout(types), EVERYTHING)
     )
     with pytest.raises((SourceError, OverflowError)):
         list(changed.read())

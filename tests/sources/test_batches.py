@@ -152,11 +152,10 @@ def test_columns_in_another_order_and_selected(both):
     )
     table = both(first, second)
     assert table.to_pydict() == {"a": [1, 2, 10], "b": [3, 4, 30], "c": [5, 6, 50]}
-    selection = Selection(("c", "a"), (), pc.field("b") > 3)
+    types = pa.schema({"a": pa.float32()})
+    selection = Selection(("c", "a"), (), pc.field("b") > 3, types=types)
     batches = [(first, np.array([1, 2])), (second, np.array([3]))]
-    source = open_batches(
-        lambda: iter(batches), selection, pa.schema({"a": pa.float32()})
-    )
+    source = open_batches(lambda: iter(batches), selection)
     found = [batch for part in source.parts for batch in part.read()]
     assert source.schema == pa.schema({"c": pa.int64(), "a": pa.float32()})
     assert pa.concat_tables([batch.X for batch in found]).to_pydict() == {

@@ -43,8 +43,8 @@ def written(path, content):
 
 
 def opened(*paths, columns=None, exclude=(), where=None, schema=None):
-    selection = Selection(columns, exclude, where)
-    source = csv_files.open_csv(paths, selection, schema, "CSV files")
+    selection = Selection(columns, exclude, where, types=schema)
+    source = csv_files.open_csv(paths, selection, "CSV files")
     return source.parts, source.schema
 
 
@@ -283,7 +283,7 @@ def test_a_file_without_rows_among_others(tmp_path):
 def test_what_is_no_table(tmp_path, content, match):
     path = written(tmp_path / "t.csv", content)
     if match is None:
-        source = csv_files.open_csv([path], Selection(), None, "a CSV file")
+        source = csv_files.open_csv([path], Selection(), "a CSV file")
         assert source.schema.types == [pa.int64(), pa.string()]
         reason = why_text(source, "b")
         assert "1 of 300,001 values, first 'é' in line 300002" in reason

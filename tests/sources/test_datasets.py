@@ -65,7 +65,8 @@ def test_what_is_wanted(folder):
     assert sorted(row["x"] for row in rows_of(source)) == list(range(8, 30))
     assert rows_of(open_dataset(data, Selection(("year",)))).count({"year": 2020}) == 10
     assert open_dataset(data, Selection(exclude=("town", "x"))).schema.names == ["year"]
-    source = open_dataset(data, schema=pa.schema([("x", pa.float32())]))
+    types = pa.schema([("x", pa.float32())])
+    source = open_dataset(data, Selection(types=types))
     assert source.schema.field("x").type == pa.float32()
     for wrong in (Selection(exclude=("twon",)), Selection(("twon",))):
         with pytest.raises(
@@ -145,9 +146,8 @@ def test_what_is_wanted_of_lazy_frames(where):
         rows_of(open_lazy(LAZY, Selection(None, ("c", "x"), where)))
         == kept.select("t").to_dicts()
     )
-    source = open_lazy(
-        LAZY, Selection(("x",), where=where), pa.schema([("x", pa.float32())])
-    )
+    types = pa.schema([("x", pa.float32())])
+    source = open_lazy(LAZY, Selection(("x",), where=where, types=types))
     assert source.schema.types == [pa.float32()]
 
 

@@ -165,9 +165,8 @@ def test_other_columns_in_a_later_file_are_named(files, column, values, message)
 
 
 def test_types_that_are_asked_for(files):
-    found, schema = ParquetPart.of_files(
-        files, Selection(), pa.schema([("n", pa.float32()), ("c", pa.string())])
-    )
+    types = pa.schema([("n", pa.float32()), ("c", pa.string())])
+    found, schema = ParquetPart.of_files(files, Selection(types=types))
     assert schema.types == [
         pa.float32(),
         pa.float32(),
@@ -178,14 +177,14 @@ def test_types_that_are_asked_for(files):
     ]
     assert rows_of(found)["c"].to_pylist() == TABLE["c"].to_pylist()
     assert (
-        ParquetPart.of_files(files, Selection(("x",)), TABLE.schema)[1]
+        ParquetPart.of_files(files, Selection(("x",), types=TABLE.schema))[1]
         == TABLE.select(["x"]).schema
     )
+    types = pa.schema([("tt", pa.float64())])
     with pytest.raises(SourceError, match="schema: no column 'tt'; did you mean 't'"):
-        ParquetPart.of_files(files, Selection(), pa.schema([("tt", pa.float64())]))
-    found, _ = ParquetPart.of_files(
-        files, Selection(), pa.schema([("t", pa.float64())])
-    )
+        ParquetPart.of_files(files, Selection(types=types))
+    types = pa.schema([("t", pa.float64())])
+    found, _ = ParquetPart.of_files(files, Selection(types=types))
     with pytest.raises(
         SourceError,
         match=r"0.parquet, row group 0: column 't' does not fit its type double",

@@ -59,10 +59,12 @@ def open_rows(
     """
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
-    selection = Selection(exclude=tuple(sorted(exclude)), named=tuple(named))
     remarks = list[str]()
     with noted(remarks.append), errors_of(path):
-        source = open_selected(path, selection, _text_schema(path, as_text), sample)
+        types = _text_schema(path, as_text)
+        left_out = tuple(sorted(exclude))
+        selection = Selection(exclude=left_out, named=tuple(named), types=types)
+        source = open_selected(path, selection, sample)
     for sentence in (*_form_of_text(source, path), *remarks):
         note(sentence)
     return source

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TypeAlias
 
+AnyPath: TypeAlias = str | os.PathLike[str]
 HEAD = 1 << 16  # first bytes that tell what a file is
 SUFFIXES = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -50,7 +52,7 @@ JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"|\[\s*[\[{])')
 ARFF = re.compile(rb"(\xef\xbb\xbf)?(\s*%[^\r\n]*[\r\n])*\s*@relation\b", re.IGNORECASE)
 
 
-def kind_by_name(path: str | os.PathLike[str]) -> str | None:
+def kind_by_name(path: AnyPath) -> str | None:
     """Kind of table that a name tells, "csv", "tsv", "arff", "parquet", "arrow" or
     "libsvm"; None for other names.
     """
@@ -60,12 +62,12 @@ def kind_by_name(path: str | os.PathLike[str]) -> str | None:
     return SUFFIXES.get(os.path.splitext(name)[1])
 
 
-def is_table_name(path: str | os.PathLike[str]) -> bool:
+def is_table_name(path: AnyPath) -> bool:
     """Whether a table can be written in a file of this name."""
     return os.fspath(path).lower().endswith(WRITTEN)
 
 
-def written_kind(path: str | os.PathLike[str]) -> str:
+def written_kind(path: AnyPath) -> str:
     """Kind of file that the name of a table to write asks for, "csv", "tsv" or
     "parquet"; ValueError for others.
     """
@@ -74,7 +76,7 @@ def written_kind(path: str | os.PathLike[str]) -> str:
     return str(kind_by_name(path))
 
 
-def compression_of(path: str | os.PathLike[str]) -> str | None:
+def compression_of(path: AnyPath) -> str | None:
     """How a file is compressed, "gzip" or "zstd", by its content; None where it is
     not.
     """

@@ -254,7 +254,7 @@ def table_shape(
         source = X
         if not isinstance(X, TableSource):
             wanted = Selection(exclude=tuple(exclude), named=tuple(targets))
-            source = open_selected(X, wanted, sample=sample)
+            source = open_selected(X, wanted, sample)
         if source.n_rows is None:
             raise ValueError(
                 f"{source.what}: the number of rows is not known before they are read, "

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
+from bochner.data.file_kinds import AnyPath
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.batches import errors_at, import_batches, numbered
@@ -60,7 +61,7 @@ class Contents(NamedTuple):
     frame_index: list[str]
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> Contents:
+    def of(cls, path: AnyPath) -> Contents:
         """That of a file, by its footer; SourceError for a damaged one."""
         state = FileState.of(path)
         try:
@@ -122,9 +123,8 @@ class ParquetPart:
     @classmethod
     def of_files(
         cls,
-        paths: Sequence[str | os.PathLike[str]],
+        paths: Sequence[AnyPath],
         selection: Selection,
-        schema: pa.Schema | None = None,
     ) -> tuple[tuple[Self, ...], pa.Schema]:
         """Parts of files, small neighbours together, and the schema of what is wanted
         of them.
@@ -133,9 +133,6 @@ class ParquetPart:
         ----------
         paths : sequence of paths
         selection : Selection
-        schema : pyarrow.Schema, optional
-            Types that columns are to have, whatever they have in the files; it may
-            leave columns out.
 
         Raises
         ------
@@ -146,9 +143,8 @@ class ParquetPart:
         contents = [Contents.of(path) for path in paths]
         index = [name for one in contents for name in one.frame_index]
         selection = _without_index(selection, index)
-        asked = pa.schema(schema or ())
         files = [(one.file.path, one.schema) for one in contents]
-        schema = unified(needed_of_files(files, selection, asked), asked)
+        schema = unified(needed_of_files(files, selection), selection.asked)
         parts = tuple(
             cls(one.file, first, stop, rows, selection, schema)
             for one in contents
@@ -234,9 +230,7 @@ def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
     return len(names) * (VALUE_BYTES + written // max(whole.num_columns, 1)) + 1
 
 
-def open_arrow(
-    paths: Sequence[Path], selection: Selection, schema: pa.Schema | None, what: str
-) -> TableSource:
+def open_arrow(paths: Sequence[Path], selection: Selection, what: str) -> TableSource:
     """Arrow IPC files and streams as a table, whose rows are read from a temporary
     file.
 
@@ -244,8 +238,6 @@ def open_arrow(
     ----------
     paths : sequence of Path
     selection : Selection
-    schema : pyarrow.Schema or None
-        Types that columns are to have.
     what : str
         Description of the files.
 
@@ -277,7 +269,7 @@ def open_arrow(
     place = str(paths[0]) if len(paths) == 1 else what
     empty = f"{paths[0]}: the table has column names but no rows"
     origins = tuple(map(FileState.of, paths))
-    return import_batches(batches(), place, what, selection, schema, empty, origins)
+    return import_batches(batches(), place, what, selection, empty, origins)
 
 
 def _tables(path: Path) -> Iterator[pa.Table]:
@@ -318,9 +310,7 @@ def _without_index(selection: Selection, names: Iterable[str]) -> Selection:
     return selection.without(index)
 
 
-def open_dataset(
-    dataset: Any, selection: Selection = EVERYTHING, schema: pa.Schema | None = None
-) -> TableSource:
+def open_dataset(dataset: Any, selection: Selection = EVERYTHING) -> TableSource:
     """The rows of a `pyarrow.dataset.Dataset`, which Arrow reads once, into a temporary
     file.
 
@@ -330,8 +320,6 @@ def open_dataset(
         Of files of any kind, on any file system, that Arrow reads; it may hold a
         condition.
     selection : Selection, optional
-    schema : pyarrow.Schema, optional
-        Types that columns are to have.
 
     Raises
     ------
@@ -339,7 +327,7 @@ def open_dataset(
         Where it cannot be read, there are no rows, or the disk is full.
     """
     selection = _without_index(selection, index_columns(dataset.schema))
-    names, selection, schema = narrowed(bare(dataset.schema), selection, schema)
+    names, selection = narrowed(bare(dataset.schema), selection)
 
     def batches() -> Iterator[pa.Table]:
         for batch in dataset.to_batches(
@@ -358,12 +346,10 @@ def open_dataset(
     what = "a Dataset in a temporary file"
     empty = "the Dataset has no rows; give one with rows"
     placed = numbered(batches(), name, f"; {DAMAGED}")
-    return import_batches(placed, name, what, selection, schema, empty)
+    return import_batches(placed, name, what, selection, empty)
 
 
-def open_lazy(
-    frame: Any, selection: Selection = EVERYTHING, schema: pa.Schema | None = None
-) -> TableSource:
+def open_lazy(frame: Any, selection: Selection = EVERYTHING) -> TableSource:
     """The rows of a polars `LazyFrame`, which is computed once, in batches, into a
     temporary file.
 
@@ -371,8 +357,6 @@ def open_lazy(
     ----------
     frame : polars.LazyFrame
     selection : Selection, optional
-    schema : pyarrow.Schema, optional
-        Types that columns are to have.
 
     Raises
     ------
@@ -390,6 +374,6 @@ def open_lazy(
         raise SourceError(
             f"the LazyFrame cannot be computed ({reason(error)}); {cure}"
         ) from error
-    parts, selected_schema = ParquetPart.of_files([path], selection, schema)
+    parts, selected_schema = ParquetPart.of_files([path], selection)
     parts = tuple(replace(part, folder=folder) for part in parts)
     return TableSource(parts, selected_schema, "a LazyFrame in a temporary file")

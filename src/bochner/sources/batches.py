@@ -39,9 +39,7 @@ ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_
 END = object()
 
 
-def open_batches(
-    batches: Any, selection: Selection = EVERYTHING, schema: pa.Schema | None = None
-) -> TableSource:
+def open_batches(batches: Any, selection: Selection = EVERYTHING) -> TableSource:
     """Write the batches of an iterator, or of a callable that returns one, to a
     temporary file, and open that.
 
@@ -51,8 +49,6 @@ def open_batches(
         Of tables, frames, arrays, or tuples (X, y[, sample_weight]).
     selection : Selection, optional
         Of batches that are tables.
-    schema : pyarrow.Schema, optional
-        Types that columns are to have.
 
     Raises
     ------
@@ -68,7 +64,7 @@ def open_batches(
             batches = batches()
     what = f"{name} in a temporary file"
     empty = f"{name} yields no rows; yield at least one batch"
-    return import_batches(numbered(batches, name), name, what, selection, schema, empty)
+    return import_batches(numbered(batches, name), name, what, selection, empty)
 
 
 def import_batches(
@@ -76,7 +72,6 @@ def import_batches(
     name: str,
     what: str,
     selection: Selection,
-    schema: pa.Schema | None,
     empty: str,
     origins: tuple[FileState, ...] = (),
 ) -> TableSource:
@@ -91,8 +86,6 @@ def import_batches(
     what : str
         Description of the source.
     selection : Selection
-    schema : pyarrow.Schema or None
-        Types that columns are to have.
     empty : str
         What is wrong where there are no batches.
     origins : tuple of FileState, optional
@@ -110,7 +103,7 @@ def import_batches(
     targets: str | None = None
     with importing() as folder, RowWriter(folder, "rows", name) as rows:
         for place, batch in batches:
-            columns = columns or Columns.of(Layout.of(batch), selection, schema)
+            columns = columns or Columns.of(Layout.of(batch), selection)
             batch = columns.take(batch, place)
             description = _described(batch.y, place)
             targets = targets or description
@@ -131,7 +124,7 @@ def import_batches(
             raise SourceError(f"{name}: no rows match where=; change the condition")
     all_columns = columns.layout.schema
     if isinstance(all_columns, pa.Schema):
-        all_columns = roomy(unified(schemas, columns.asked))
+        all_columns = roomy(unified(schemas, selection.asked))
     parts = tuple(
         ImportedPart(piece, name, all_columns, origins=origins, folder=folder)
         for piece in pieces

@@ -31,17 +31,13 @@ from bochner.sources.imported import (
 from bochner.sources.schema import Selection, needed_of_files, unified
 
 
-def open_csv(
-    paths: Sequence[Path], selection: Selection, schema: pa.Schema | None, what: str
-) -> TableSource:
+def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSource:
     """CSV files as a table, whose rows are read from a temporary file.
 
     Parameters
     ----------
     paths : sequence of Path
     selection : Selection
-    schema : pyarrow.Schema or None
-        Types of some or all columns.
     what : str
         Description of the files.
 
@@ -57,12 +53,12 @@ def open_csv(
         text = whole_file(path)
         with text.problems():
             texts.append(text.surveyed())
-    columns, given_types = _wanted(texts, selection, schema)
+    columns, given_types = _wanted(texts, selection)
     with importing(sum(text.file.size for text in texts)) as folder:
-        files = import_texts(texts, columns, given_types, folder)
+        files, common = import_texts(texts, columns, given_types, folder)
         if not any(one.n_rows for one in files):
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
-    types = pa.schema(_common_types(files))
+    types = pa.schema(common)
     # What there is to say of the columns and of the files
     has_row_names = any(text.dialect.has_row_names for text in texts)
     numbered = [
@@ -103,21 +99,18 @@ def open_csv(
     return TableSource(tuple(parts), schema, what, inferred=tuple(inferred))
 
 
-def _wanted(
-    texts: Sequence[CsvText], selection: Selection, schema: pa.Schema | None
-) -> tuple[list[str], Types]:
+def _wanted(texts: Sequence[CsvText], selection: Selection) -> tuple[list[str], Types]:
     """The columns that may be needed, of which a condition takes any, and the types
     that are given for them.
     """
-    asked = pa.schema(schema or ())
     files = [
         (text.path, pa.schema([(name, pa.null()) for name in text.names]))
         for text in texts
     ]
-    needed = needed_of_files(files, replace(selection, where=None), asked)
+    needed = needed_of_files(files, replace(selection, where=None))
     # Types that are given, and else those that files declare
     types = {name: pa.string() for text in texts for name in text.dialect.text}
-    types |= {column.name: column.type for column in asked}
+    types |= {column.name: column.type for column in selection.asked}
     needed = needed if selection.where is None else files
     columns = unified(needed, pa.schema(types)).names
     return columns, {name: types[name] for name in columns if name in types}
@@ -151,28 +144,23 @@ class ImportedText:
     pieces: list[Piece]
 
 
-def _common_types(files: Sequence[ImportedText]) -> dict[str, pa.DataType]:
-    """The types that the values of all files have."""
-    return {
-        name: reduce(widened, (one.types[name] for one in files))
-        for name in files[0].types
-    }
-
-
 def import_texts(
     texts: Sequence[CsvText],
     columns: Sequence[str],
     given_types: Types,
     folder: TemporaryFolder,
-) -> list[ImportedText]:
+) -> tuple[list[ImportedText], dict[str, pa.DataType]]:
     """Write the rows of files, and again those that have not been written in the types
-    of all values; parameters as of `import_text`.
+    of all values, which come second; parameters as of `import_text`.
     """
     numbers = range(len(texts))
     files = in_threads(
         lambda k: import_text(texts[k], columns, given_types, folder, str(k)), numbers
     )
-    types = _common_types(files)
+    types = {
+        name: reduce(widened, (one.types[name] for one in files))
+        for name in files[0].types
+    }
 
     def fitting(k: int) -> ImportedText:
         file = files[k]
@@ -184,7 +172,7 @@ def import_texts(
             return file
         return import_text(texts[k], columns, types, folder, str(k))
 
-    return in_threads(fitting, numbers)
+    return in_threads(fitting, numbers), types
 
 
 def import_text(

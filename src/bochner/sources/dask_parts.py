@@ -366,7 +366,6 @@ def open_collection(
     y: Any = None,
     weight: Any = None,
     selection: Selection = EVERYTHING,
-    schema: pa.Schema | None = None,
     counts_rows: bool = True,
 ) -> TableSource:
     """Open a collection of Dask as a source; nothing of it is kept or persisted, and
@@ -383,8 +382,6 @@ def open_collection(
         With the same partitions as X, where they are of Dask.
     selection : Selection, optional
         Of data frames.
-    schema : pyarrow.Schema, optional
-        Types that columns of data frames are to have.
     counts_rows : bool, default=True
         Whether rows of unknown number are counted, which computes what tells it, once.
 
@@ -407,7 +404,7 @@ def open_collection(
         # The columns that are needed, so that others need not be read
         labels = {str(label): label for label in X.columns}
         require_distinct([str(label) for label in X.columns])
-        names, selection, schema = narrowed(frame_schema(X._meta), selection, schema)
+        names, selection = narrowed(frame_schema(X._meta), selection)
         if list(labels) != names:
             X = X[[labels[name] for name in names]]
     rows = pieces(X)
@@ -447,7 +444,7 @@ def open_collection(
         beside.append([held if held is None else held[a:b] for a, b in pairwise(edges)])
     layout = layout_of(X, Pieces(rows.blocks, counts))
     layout = layout._replace(with_y=y is not None, with_weight=weight is not None)
-    columns = Columns.of(layout, selection, schema)
+    columns = Columns.of(layout, selection)
     row_counts = counts if columns.selection.where is None else [None] * len(counts)
     partitions = zip(rows.blocks, *beside, row_counts, strict=True)
     parts = tuple(

@@ -238,7 +238,6 @@ def of_arrays(
     y: Any = None,
     weight: Any = None,
     selection: Selection = EVERYTHING,
-    schema: pa.Schema | None = None,
 ) -> TableSource:
     """Open what is in memory, or mapped from a file, as a source; nothing is copied.
 
@@ -249,8 +248,6 @@ def of_arrays(
     weight : array of shape (n,), optional
     selection : Selection, optional
         Of data frames.
-    schema : pyarrow.Schema, optional
-        Types that columns of data frames are to have.
 
     Returns
     -------
@@ -277,7 +274,7 @@ def of_arrays(
         what = f"a data frame of {type(X).__module__.partition('.')[0]}"
     else:
         what = "a sparse matrix" if layout.sparse else f"an array of {X.dtype}"
-    columns = Columns.of(layout, selection, schema)
+    columns = Columns.of(layout, selection)
     needed = columns.layout.schema
     read = None
     if frame is not None and isinstance(needed, pa.Schema):

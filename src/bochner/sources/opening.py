@@ -114,23 +114,17 @@ def open_source(
     >>> bochner.open_source("rows")
     TableSource(4 rows x 2 columns: 2 CSV files)
     """
-    return open_selected(
-        data,
-        Selection(_names(columns), tuple(sorted(_names(exclude) or ())), where),
-        schema,
-        sample,
-    )
+    left_out = tuple(sorted(_names(exclude) or ()))
+    selection = Selection(_names(columns), left_out, where, types=schema)
+    return open_selected(data, selection, sample)
 
 
 def open_selected(
-    data: Any,
-    selection: Selection,
-    schema: pa.Schema | int | None = None,
-    sample: int | None = None,
+    data: Any, selection: Selection, sample: int | None = None
 ) -> TableSource:
     """Open a table as `open_source` does, by a selection."""
     if isinstance(data, TableSource):
-        if not takes_all(selection) or schema is not None:
+        if not takes_all(selection) or selection.types is not None:
             raise ValueError(
                 "the source is already open; give columns, exclude, where and schema "
                 "when it is opened."
@@ -138,7 +132,7 @@ def open_selected(
         source = data
     else:
         opener = _opener(data)
-        if isinstance(schema, int) and opener is not _open_files:
+        if isinstance(selection.types, int) and opener is not _open_files:
             raise SourceError(NO_NUMBER)
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
@@ -149,7 +143,7 @@ def open_selected(
                 "array, a data frame, or a callable that returns an iterator of "
                 "batches."
             )
-        source = (opener or of_arrays)(data, selection=selection, schema=schema)
+        source = (opener or of_arrays)(data, selection=selection)
     if sample is None:
         return source
     if not isinstance(sample, Integral) or sample < 1:
@@ -165,9 +159,7 @@ def is_streamed(data: Any) -> bool:
 
 
 def _opener(data: Any) -> Callable[..., TableSource] | None:
-    """What opens data that are not in memory, with a selection and a schema; else
-    None.
-    """
+    """What opens data that are not in memory, with a selection; else None."""
     if isinstance(data, str | os.PathLike):
         return _open_files
     if is_collection(data) or is_delayed(data):
@@ -185,13 +177,12 @@ def _opener(data: Any) -> Callable[..., TableSource] | None:
     return open_batches if is_yielding else None
 
 
-def _open_files(
-    data: Any, selection: Selection, schema: pa.Schema | int | None
-) -> TableSource:
+def _open_files(data: Any, selection: Selection) -> TableSource:
     paths = files_of(data)
     first = paths[0]
+    types = selection.types
     kind = kind_of(first)
-    if kind == "csv" and isinstance(schema, int):
+    if kind == "csv" and isinstance(types, int):
         kind = "libsvm"
     elif kind == "csv" and not first.name.lower().endswith(CSV_ENDINGS):
         with open(first, "rb") as file:
@@ -204,19 +195,19 @@ def _open_files(
     title = TITLES.get(kind, kind.upper())
     what = f"{len(paths):,} {title} file{'s' * (len(paths) > 1)}"
     if kind == "libsvm":
-        if not takes_all(selection) or isinstance(schema, pa.Schema):
+        if not takes_all(selection) or isinstance(types, pa.Schema):
             raise SourceError(
                 f"{first}: the columns of LIBSVM files have no names; leave out "
                 "columns=, exclude= and where=; schema= may be the number of columns"
             )
-        return open_libsvm(paths, schema, what)
-    if isinstance(schema, int):
+        return open_libsvm(paths, types, what)
+    if isinstance(types, int):
         raise SourceError(f"{first}: {NO_NUMBER}")
     if kind == "arrow":
-        return open_arrow(paths, selection, schema, what)
+        return open_arrow(paths, selection, what)
     if kind != "parquet":
-        return open_csv(paths, selection, schema, what)
-    parts, selected_schema = ParquetPart.of_files(paths, selection, schema)
+        return open_csv(paths, selection, what)
+    parts, selected_schema = ParquetPart.of_files(paths, selection)
     return TableSource(parts, selected_schema, what)
 
 

@@ -13,7 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.file_kinds import COMPRESSED, is_arff, kind_by_content, kind_by_name
+from bochner.data.file_kinds import (
+    COMPRESSED,
+    AnyPath,
+    is_arff,
+    kind_by_content,
+    kind_by_name,
+)
 from bochner.sources.base import Part, SourceError, require_file
 
 HIVE = re.compile(r"[^=]+=[^=]*")
@@ -46,7 +52,7 @@ class FileState:
         return vars(self) | {"path": os.path.abspath(self.path), "inode": None}
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> FileState:
+    def of(cls, path: AnyPath) -> FileState:
         """The state of a file at present; SourceError where there is none that can
         be read twice.
         """
@@ -79,7 +85,7 @@ class FileState:
             )
 
 
-def arrow_file(path: str | os.PathLike[str], mode: str = "rb") -> pa.OSFile:
+def arrow_file(path: AnyPath, mode: str = "rb") -> pa.OSFile:
     """A file that Arrow reads or writes, of any name: of text it takes only what is
     UTF-8.
     """
@@ -105,7 +111,7 @@ def reason(error: BaseException) -> str:
     return str(error).partition("\n")[0].strip().rstrip(".") or type(error).__name__
 
 
-def _unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
+def _unreadable(path: AnyPath, error: OSError) -> SourceError:
     cure = "give a file that can be read"
     if isinstance(error, FileNotFoundError):
         cure = "check the folder and the spelling"
@@ -113,7 +119,7 @@ def _unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
 
 
 def files_of(
-    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    data: AnyPath | Sequence[AnyPath],
 ) -> list[Path]:
     """Files that a path, a folder, a pattern such as ``rows/*.parquet``, or a list of
     these stands for.
@@ -149,7 +155,7 @@ def files_of(
     return files
 
 
-def kind_of(path: str | os.PathLike[str]) -> str:
+def kind_of(path: AnyPath) -> str:
     """Kind of table in a file: "parquet", "arrow", "arff", "csv", "tsv" or "libsvm",
     by its content; of other text by its name.
 

@@ -36,6 +36,9 @@ class Selection:
     named : tuple of str
         Those that are no index of the rows, as they have a part of their own, such as
         targets.
+    types : pyarrow.Schema, int or None
+        Types that columns are to have, whatever they have in the table; it may leave
+        columns out. Of LIBSVM files the number of columns.
     """
 
     columns: tuple[str, ...] | None = None
@@ -44,6 +47,12 @@ class Selection:
         default=None, compare=False
     )  # whose == is no comparison
     named: tuple[str, ...] = ()
+    types: pa.Schema | int | None = None
+
+    @property
+    def asked(self) -> pa.Schema:
+        """The types that columns are to have."""
+        return pa.schema([] if isinstance(self.types, int) else self.types or [])
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are kept of a table with this schema.
@@ -162,7 +171,7 @@ def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> Non
 
 
 def needed_of_files(
-    files: Sequence[tuple[str, pa.Schema]], selection: Selection, asked: pa.Schema
+    files: Sequence[tuple[str, pa.Schema]], selection: Selection
 ) -> list[tuple[str, pa.Schema]]:
     """The columns that must be read of each of some files.
 
@@ -171,8 +180,6 @@ def needed_of_files(
     files : pairs of a path and a schema
     selection : Selection
         May leave out columns that are in other files only.
-    asked : pyarrow.Schema
-        Types of columns that must be there.
 
     Raises
     ------
@@ -181,7 +188,7 @@ def needed_of_files(
     """
     names = dict.fromkeys(name for _, schema in files for name in schema.names)
     require(names, selection.exclude)
-    require(names, asked.names, "schema: ")
+    require(names, selection.asked.names, "schema: ")
     needed = []
     for path, schema in files:
         try:
@@ -191,17 +198,14 @@ def needed_of_files(
     return needed
 
 
-def narrowed(
-    schema: pa.Schema, selection: Selection, asked: pa.Schema | None
-) -> tuple[list[str], Selection, pa.Schema | None]:
-    """The columns that must be read of a table, and the selection and the given types
-    of these; SourceError where columns are asked for that are not there.
+def narrowed(schema: pa.Schema, selection: Selection) -> tuple[list[str], Selection]:
+    """The columns that must be read of a table, and the selection of these;
+    SourceError where columns are asked for that are not there.
     """
-    require(schema.names, pa.schema(asked or ()).names, "schema: ")
+    require(schema.names, selection.asked.names, "schema: ")
     names = selection.needed(schema).names
-    if asked is not None:
-        asked = pa.schema([column for column in asked if column.name in names])
-    return names, selection.among(names), asked
+    types = pa.schema([column for column in selection.asked if column.name in names])
+    return names, replace(selection.among(names), types=types)
 
 
 def _filtered(table: pa.Table, where: pc.Expression) -> pa.Table:
@@ -415,33 +419,28 @@ class Columns:
     selection : Selection
     layout : Layout
         Of the columns that are needed, as the first batch has them.
-    asked : pyarrow.Schema
-        Types that columns are to have.
     """
 
     selection: Selection
     layout: Layout
-    asked: pa.Schema
 
     @classmethod
-    def of(
-        cls, layout: Layout, selection: Selection, asked: pa.Schema | None
-    ) -> Columns:
+    def of(cls, layout: Layout, selection: Selection) -> Columns:
         """Those of batches with the layout of the first; SourceError where some are
         wanted of arrays.
         """
         schema = layout.schema
         if isinstance(schema, pa.Schema):
-            asked = pa.schema(asked or ())
-            require(schema.names, asked.names, "schema: ")
-            needed = unified([("the first batch", selection.needed(schema))], asked)
-            return cls(selection, layout._replace(schema=needed), asked)
-        if not takes_all(selection) or asked is not None:
+            require(schema.names, selection.asked.names, "schema: ")
+            first = "the first batch", selection.needed(schema)
+            needed = unified([first], selection.asked)
+            return cls(selection, layout._replace(schema=needed))
+        if not takes_all(selection) or selection.types is not None:
             raise SourceError(
                 "columns of arrays have no names; leave out columns=, exclude=, "
                 "where= and schema="
             )
-        return cls(selection, layout, pa.schema([]))
+        return cls(selection, layout)
 
     def kept(self) -> pa.Schema | int:
         """The schema of what is wanted; the number of columns of arrays."""
@@ -474,7 +473,7 @@ class Columns:
             )
             there += [name] * (name in types.names or is_new)
         pairs = [("the first batch", types), (place, table.select(there).schema)]
-        table = fitted(table, unified(pairs, self.asked), place)
+        table = fitted(table, unified(pairs, self.selection.asked), place)
         return self.selection.take(batch._replace(X=table))
 
 

@@ -13,14 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.file_kinds import written_kind
+from bochner.data.file_kinds import AnyPath, written_kind
 from bochner.sources.paths import arrow_file
 from bochner.whole_files import replacing
 
 
-def write_table(
-    batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.PathLike[str]
-) -> int:
+def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: AnyPath) -> int:
     """Write batches of rows to a CSV or Parquet file, which appears once it is
     complete; the number of rows.
 
