@@ -127,7 +127,7 @@ def level_means(
     are_identifiers = total - L < LEAST_RECURRING * total
     if directions is None and (are_identifiers or y.shape[1] > MOST_OUTPUTS):
         return None
-    y = y - weight @ y / total
+    y = _centred(y, weight)
     if directions is None:
         # Those along which the means of categories vary most, means of unit spread
         n, means = group_means(place, y, weight)
@@ -169,6 +169,11 @@ def level_means(
     )
 
 
+def _centred(y: NDArray, weight: NDArray) -> NDArray:
+    """Targets of weighted mean zero."""
+    return y - weight @ y / weight.sum()
+
+
 def levels_differ(codes: NDArray, fold: NDArray, y: NDArray, weight: NDArray) -> bool:
     """Whether mean targets of levels differ by more than chance.
 
@@ -194,7 +199,7 @@ def levels_differ(codes: NDArray, fold: NDArray, y: NDArray, weight: NDArray) ->
     codes, fold, y, weight = (array[counted] for array in (codes, fold, y, weight))
     _, place, n_rows = np.unique(codes, return_inverse=True, return_counts=True)
     place = np.where(n_rows[place] > 1, place, len(n_rows))
-    y = y - weight @ y / weight.sum()
+    y = _centred(y, weight)
     y = y[:, np.square(y).max(axis=0) > 0]
     covariance = y.T @ (weight[:, np.newaxis] * y) / weight.sum()
     variance = np.diagonal(covariance)
@@ -235,7 +240,7 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     n_levels, total = int(place.max(initial=-1)) + 1, float(weight.sum())
     if n_levels < 2 or total <= n_levels:
         return np.zeros(y.shape[1])
-    y = y - weight @ y / total
+    y = _centred(y, weight)
     _, _, between, _ = variance_components(place, y, weight)
     between = np.maximum(between, 0.0)
     return between * (1 + 1 / n_levels) * (n_levels - 1) / max(n_levels - 3, 1)
@@ -253,7 +258,7 @@ def typical_level(numbers: NDArray, n_levels: int, y: NDArray, weight: NDArray) 
     y : array of shape (n, K)
     weight : array of shape (n,)
     """
-    y = y - weight @ y / weight.sum()
+    y = _centred(y, weight)
     spread = (weight @ np.square(y)).sum() / weight.sum()
     is_level = numbers >= 0
     numbers, y, weight = numbers[is_level], y[is_level], weight[is_level]
@@ -344,8 +349,8 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
     is_counted = ~np.isnan(values) & (weight > 0)
     used, place = np.unique(values[is_counted], return_inverse=True)
     L = len(used)
-    y, weight = y[is_counted], weight[is_counted]
-    y = y - weight @ y / weight.sum()
+    weight = weight[is_counted]
+    y = _centred(y[is_counted], weight)
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
         return np.zeros(5)

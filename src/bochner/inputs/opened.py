@@ -20,7 +20,7 @@ from bochner.engines.current import current_engine
 from bochner.engines.progress import progress
 from bochner.selection.policy import POLICY
 from bochner.settings import current
-from bochner.sources.base import Batch, TableSource
+from bochner.sources.base import TableSource
 from bochner.sources.column_values import why_text
 from bochner.sources.dask_parts import (
     CollectionPart,
@@ -94,29 +94,6 @@ def sampled_rows(n_columns: int, limit: int | None = None) -> int:
 
 
 @dataclass(frozen=True)
-class ClassWeighted(Roles):
-    """Roles by which the weights of rows are multiplied by those of their classes.
-
-    Attributes
-    ----------
-    classes : array of shape (K,)
-        Ascending.
-    factors : array of shape (K,)
-    """
-
-    classes: Any = None
-    factors: Any = None
-
-    def rows(self, batch: Batch, first: int = 0) -> Batch:
-        """Split a batch whose first row has that number."""
-        rows = super().rows(batch, first)
-        factor = self.factors[np.searchsorted(self.classes, np.asarray(rows.y))]
-        return rows._replace(
-            weight=factor if rows.weight is None else rows.weight * factor
-        )
-
-
-@dataclass(frozen=True)
 class Stream:
     """A table that is read part by part, and which of its columns are targets and
     weights.
@@ -145,21 +122,6 @@ class Stream:
         """Columns of the table, but for those with a part of their own."""
         return self.table.n_columns - len(self.roles.columns)
 
-    def is_gathered(self, here: bool) -> bool:
-        """Whether it is known to be small enough to be read into memory as a whole,
-        which may have to be this process's.
-        """
-        n_rows = self.table.n_rows
-        if n_rows is None or self.table.sample is not None:
-            return False
-        elsewhere = self.engine.is_remote and not here
-        return gathers(n_rows, self.n_columns, current().memory_limit, elsewhere)
-
-    @property
-    def sample_rows(self) -> int:
-        """Rows on which choices are made."""
-        return self.table.sample or sampled_rows(self.n_columns, current().memory_limit)
-
     def without_sample(self) -> Stream:
         """Copy the stream without its sample: all rows are read, not first ones that
         stand for all.
@@ -171,17 +133,11 @@ class Stream:
         statistics and a sample; parameters as of `TrainingRows.of`.
         """
         table = self.table
+        limit = current().memory_limit
+        size = table.sample or sampled_rows(self.n_columns, limit)
         label = f"Reading statistics of {what}"
         with progress(label, table.n_rows, bool(verbose)) as advance:
-            return scan(
-                table,
-                self.roles,
-                labels,
-                seed,
-                self.sample_rows,
-                advance,
-                self.engine,
-            )
+            return scan(table, self.roles, labels, seed, size, advance, self.engine)
 
 
 class Given(NamedTuple):
@@ -271,7 +227,11 @@ def open_data(
             targets = frame.select(list(y)).to_native()
         return Given(frame.drop(names).to_native(), targets, *others)
     stream = Stream(table, replace(column_roles, without=without), engine)
-    if stream.is_gathered(here):
+    # Where it is known to be small enough, in the memory of this process or of others
+    n_rows = None if table.sample is not None else table.n_rows
+    elsewhere = engine.is_remote and not here
+    limit = current().memory_limit
+    if n_rows is not None and gathers(n_rows, stream.n_columns, limit, elsewhere):
         return Given(*read_all(table, stream.roles))
     return Given(None, None, None, stream=stream)
 

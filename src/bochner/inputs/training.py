@@ -27,7 +27,7 @@ from bochner.engines.local import LOCAL
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.inputs.checks import normalised_weights
-from bochner.inputs.opened import ClassWeighted, Stream, is_large, open_data
+from bochner.inputs.opened import Stream, is_large, open_data
 from bochner.inputs.splits import checked_groups
 from bochner.kernels import Kernel
 from bochner.settings import current
@@ -217,8 +217,7 @@ class TrainingRows:
             target = self.target._replace(weight=weight)
             splits = None if self.splits is None else self.splits.weighted(factor)
             return replace(self, target=target, splits=splits)
-        beside = vars(self.stream.roles)
-        roles = ClassWeighted(**beside, classes=labels, factors=factors)
+        roles = replace(self.stream.roles, classes=labels, factors=factors)
         return replace(
             self,
             target=self.target._replace(weight=weight),

@@ -251,6 +251,7 @@ class ImportedPart:
             ) from error
 
 
+@dataclass
 class RowWriter:
     """Writes batches to a file of a temporary folder, one Arrow stream for each piece
     of about `PART_BYTES`, so that pieces may differ in types and categories.
@@ -264,16 +265,16 @@ class RowWriter:
         What the rows come from, for messages.
     """
 
-    def __init__(self, folder: TemporaryFolder, name: str, place: str) -> None:
-        self._folder = folder
-        self._place = place
-        self._path = os.path.join(folder.path, name)
-        self._waiting: list[Batch] = []
-        self._size = 0
-        self._above = 0
-        self._pieces: list[tuple[int, int, int]] = []
+    folder: TemporaryFolder
+    name: str
+    place: str
+    _waiting: list[Batch] = field(default_factory=list)
+    _size: int = 0
+    _above: int = 0
+    _pieces: list[tuple[int, int, int]] = field(default_factory=list)
 
     def __enter__(self) -> RowWriter:
+        self._path = os.path.join(self.folder.path, self.name)
         self._file = arrow_file(self._path, "wb")
         return self
 
@@ -289,7 +290,7 @@ class RowWriter:
         SourceError
             Where the disk is full, or the rows have values that no file holds.
         """
-        self._folder.advance(batch.X.shape[0])
+        self.folder.advance(batch.X.shape[0])
         if isinstance(batch.X, pa.Table):
             batch = batch._replace(X=batch.X.cast(roomy(batch.X.schema)))
         for few in batch.split(PART_BYTES):
@@ -315,15 +316,15 @@ class RowWriter:
             raise
         except (pa.ArrowException, ValueError, OverflowError) as error:
             raise SourceError(
-                f"{self._place}: the rows cannot be kept in a file ({reason(error)}); "
+                f"{self.place}: the rows cannot be kept in a file ({reason(error)}); "
                 "give each column values of one kind"
             ) from error
         try:
             offset = self._file.tell()
-            free = shutil.disk_usage(self._folder.path).free
+            free = shutil.disk_usage(self.folder.path).free
             if free < table.nbytes + min(SPARE_BYTES, offset):
                 raise SourceError(
-                    f"{self._folder.path}: the rows do not fit the disk, of which "
+                    f"{self.folder.path}: the rows do not fit the disk, of which "
                     f"{free / 1e9:.2f} GB are free after {offset / 1e9:.2f} GB of rows;"
                     f" {CURE}"
                 )

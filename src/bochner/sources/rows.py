@@ -103,6 +103,8 @@ class Roles:
     without : {"refuse", "keep"}
         What becomes of rows whose target is missing; those that are kept have NaN or
         None for it. An infinite one is refused.
+    classes, factors : arrays of shape (K,), or None
+        Labels, ascending, and factors of the weights of their rows.
     """
 
     target: tuple[str, ...] | None = None
@@ -110,6 +112,8 @@ class Roles:
     one_target: bool = True
     without: str = "refuse"
     group: str | None = None
+    classes: Any = None
+    factors: Any = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -162,6 +166,9 @@ class Roles:
                 ".is_null(nan_is_null=True)), or learn from them too with a "
                 "SemiSupervised estimator",
             )
+        if self.classes is not None:
+            factor = self.factors[np.searchsorted(self.classes, np.asarray(y))]
+            weight = factor if weight is None else weight * factor
         return Batch(X, y, weight, group)
 
     def _targets(self, batch: Batch) -> tuple[Any, Mask | None]:
