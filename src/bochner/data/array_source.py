@@ -20,7 +20,7 @@ from bochner.data.weights import (
     unit_weights,
     weights_of,
 )
-from bochner.engines.local import in_threads
+from bochner.engines.local import in_threads, tiles
 
 HASHED_ROWS, FEWEST_ENCODED, ENCODED_ENTRIES = 1 << 14, 1 << 12, 1 << 22
 PART_ROWS, MOST_PARTS = 256, 4096
@@ -148,8 +148,7 @@ class ArraySource:
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all rows in order, at most `rows` at a time."""
-        for first in range(0, self.n_rows, rows):
-            yield self._block(slice(first, first + rows))
+        yield from map(self._block, tiles(0, self.n_rows, rows))
 
     def whole(self) -> Block:
         """All rows as one block, its weights an array that BLAS takes."""
@@ -164,7 +163,7 @@ class ArraySource:
     def encoded(self, dtype: DTypeLike) -> ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
         step = max(ENCODED_ENTRIES // max(self.X.shape[1], 1), FEWEST_ENCODED)
-        parts = [slice(a, a + step) for a in range(0, self.n_rows, step)]
+        parts = tiles(0, self.n_rows, step)
         threads = None if isinstance(self.X, np.ndarray) else 1
         blocks = in_threads(self._encoded, parts, threads)
         is_sparse = sp.issparse(blocks[0])
@@ -244,8 +243,8 @@ class ArraySource:
         So neither weights nor the scales of columns, whose last bits these change,
         decide which rows are held out.
         """
-        starts = range(0, self.n_rows, HASHED_ROWS)
-        parts = [rows_of(self.content, slice(a, a + HASHED_ROWS)) for a in starts]
+        places = tiles(0, self.n_rows, HASHED_ROWS)
+        parts = [rows_of(self.content, place) for place in places]
         hashes = np.concatenate([np.empty(0, np.uint64), *map(row_hashes, parts)])
         return hashes if self.splits is None else self.splits.told_apart(hashes)
 
@@ -288,8 +287,8 @@ class ArraySource:
         first_duplicate = rows.copy()
         first_duplicate[rest] = rest[first[group]]
         led = np.flatnonzero(first_duplicate != rows)
-        for start in range(0, len(led), HASHED_ROWS):
-            part = led[start : start + HASHED_ROWS]
+        for place in tiles(0, len(led), HASHED_ROWS):
+            part = led[place]
             differ = self._encoded(part) != self._encoded(first_duplicate[part])
             other = part[np.asarray(differ.sum(axis=1)).ravel() > 0]
             first_duplicate[other] = other

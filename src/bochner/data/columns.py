@@ -117,16 +117,18 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     kind, values = read_unchecked(column, name, expected)
     if isinstance(values, np.ndarray):
         refuse_infinite(values, [name])
-    is_written = expected is not None and WRITTEN in expected
-    form = expected if is_written else PLAIN.get(expected or "")
-    if expected is not None and form is not None and isinstance(values, tuple):
+    if expected is None:
+        return kind, values
+    is_written = WRITTEN in expected
+    form = expected if is_written else PLAIN.get(expected)
+    if form is not None and isinstance(values, tuple):
         codes, labels = values
         return expected, _read_as_written(codes, labels, name, form, is_written)
-    if expected is not None and is_written:
+    if is_written:
         if kind == base_kind(expected):
             return expected, values
         expected = base_kind(expected)
-    if expected is None or expected == kind or {expected, kind} == {"text", "mixed"}:
+    if expected == kind or {expected, kind} == {"text", "mixed"}:
         return kind, values
     if {expected, kind} == {"date", "datetime"}:
         # Dates are datetimes at midnight

@@ -23,7 +23,7 @@ from bochner.data.columns import (
     without_frame,
 )
 from bochner.data.outliers import RANGED_ROWS, drawn
-from bochner.engines.local import for_rows
+from bochner.engines.local import for_tiles
 
 TILE_ENTRIES = 1 << 16  # half a megabyte of numbers, which stay in a core's cache
 NEAR = 1e-6  # of an interquartile range, within which numbers agree
@@ -58,12 +58,10 @@ def row_hashes(X: Any) -> NDArray:
     sums = np.empty(len(X), np.uint64)
     tile = max(TILE_ENTRIES // max(X.shape[1], 1), 1)
 
-    def loop(start: int, stop: int) -> None:
-        for a in range(start, stop, tile):
-            rows = slice(a, min(a + tile, stop))
-            sums[rows] = (_bits(X[rows]) * multipliers).sum(axis=1)
+    def hash_rows(rows: slice) -> None:
+        sums[rows] = (_bits(X[rows]) * multipliers).sum(axis=1)
 
-    for_rows(loop, len(X), tile)
+    for_tiles(hash_rows, len(X), tile)
     return mixed(sums)
 
 

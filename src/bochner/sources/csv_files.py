@@ -53,7 +53,19 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
         text = whole_file(path)
         with text.problems():
             texts.append(text.surveyed())
-    columns, given_types = _wanted(texts, selection)
+    # The columns that may be needed, of which a condition takes any
+    every = [
+        (text.path, pa.schema([(name, pa.null()) for name in text.names]))
+        for text in texts
+    ]
+    needed = needed_of_files(every, replace(selection, where=None))
+    if selection.where is not None:
+        needed = every
+    # Types that are given, and else those that files declare
+    given_types = {name: pa.string() for text in texts for name in text.dialect.text}
+    given_types |= {column.name: column.type for column in selection.asked}
+    columns = unified(needed, pa.schema(given_types)).names
+    given_types = {name: given_types[name] for name in columns if name in given_types}
     with importing(sum(text.file.size for text in texts)) as folder:
         files, common = import_texts(texts, columns, given_types, folder)
         if not any(one.n_rows for one in files):
@@ -97,23 +109,6 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
     inferred = [name for name in schema.names if name not in given_types]
     inferred = [name for name in inferred if pa.types.is_string(types.field(name).type)]
     return TableSource(tuple(parts), schema, what, inferred=tuple(inferred))
-
-
-def _wanted(texts: Sequence[CsvText], selection: Selection) -> tuple[list[str], Types]:
-    """The columns that may be needed, of which a condition takes any, and the types
-    that are given for them.
-    """
-    files = [
-        (text.path, pa.schema([(name, pa.null()) for name in text.names]))
-        for text in texts
-    ]
-    needed = needed_of_files(files, replace(selection, where=None))
-    # Types that are given, and else those that files declare
-    types = {name: pa.string() for text in texts for name in text.dialect.text}
-    types |= {column.name: column.type for column in selection.asked}
-    needed = needed if selection.where is None else files
-    columns = unified(needed, pa.schema(types)).names
-    return columns, {name: types[name] for name in columns if name in types}
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:
