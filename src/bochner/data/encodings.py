@@ -52,7 +52,12 @@ class Encoding:
         first of the output columns that each belongs together with.
         """
         for output_column, suffix in enumerate(self.suffixes, self.start):
-            yield output_column, self.index, f"_{suffix}", output_column
+            tied = self.tied(output_column, suffix)
+            yield output_column, self.index, f"_{suffix}", tied
+
+    def tied(self, output_column: int, suffix: str) -> int:
+        """The first of the output columns that one belongs together with: its own."""
+        return output_column
 
 
 def laid_out(columns: list[Any], n_columns: int) -> tuple[list[Any], int]:
@@ -208,10 +213,9 @@ class TimeColumn(Encoding):
         waves = [f"{part}_{wave}" for part in cycles for wave in ("cos", "sin")]
         return self.linear + waves + ["missing"] * self.gaps
 
-    def outputs(self) -> Iterator[tuple[int, int, str, int]]:
-        """Yield output columns, of which those of a circle belong together."""
-        for output_column, j, suffix, _ in super().outputs():
-            yield output_column, j, suffix, output_column - suffix.endswith("_sin")
+    def tied(self, output_column: int, suffix: str) -> int:
+        """The cosine of a circle, before its sine; else the column itself."""
+        return output_column - suffix.endswith("_sin")
 
 
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?")
@@ -277,7 +281,7 @@ class TextColumn(Encoding):
     @property
     def n_means(self) -> int:
         """Number of mean targets."""
-        return 0 if self.means is None else self.means.n_outputs
+        return 0 if self.means is None else self.means.values.shape[2]
 
     @property
     def mean_columns(self) -> slice:
@@ -352,31 +356,27 @@ class TextColumn(Encoding):
             numbers[others] = len(self.categories)
         return numbers
 
-    def seen_in_fit(self, labels: list[str]) -> NDArray | None:
-        """Which levels the fit saw; None where nothing tells, as beyond `categories`
-        of rows that came in parts, or in a column whose levels were left out.
+    @property
+    def is_open(self) -> bool:
+        """Whether levels beyond `categories` are not known, as of rows that came in
+        parts.
         """
-        is_open = self.other and self.seen is None
-        if is_open or not self.categories:
-            return None
-        return self._level_numbers(labels) >= 0
+        return self.other and self.seen is None
 
-    def has_effect(self, labels: list[str]) -> NDArray | None:
-        """Which levels have an effect of their own: those that the fit saw; where
-        nothing tells, those with a column. None where no level has one.
+    def are_unseen(self, labels: list[str]) -> NDArray:
+        """Which levels the fit did not see; none where nothing tells, as in a column
+        that is open, or whose levels were left out.
         """
-        is_seen = self.seen_in_fit(labels)
-        if is_seen is None and self.categories:
-            return np.isin(labels, self.categories)
-        return is_seen
+        if self.is_open or not self.categories:
+            return np.zeros(len(labels), bool)
+        return self._level_numbers(labels) < 0
 
     def unseen_rows(self, codes: NDArray, labels: list[str]) -> NDArray:
         """Number of rows of each label that the fit did not see; 0 of others, and where
         nothing tells.
         """
         rows = np.bincount(codes[codes >= 0], minlength=len(labels))
-        is_seen = self.seen_in_fit(labels)
-        return rows * (False if is_seen is None else ~is_seen)
+        return rows * self.are_unseen(labels)
 
     def unseen(self, codes: NDArray, labels: list[str]) -> str:
         """What to say of levels that the fit did not see, where most values of a
@@ -419,13 +419,10 @@ class TextColumn(Encoding):
         means = [f"mean{i}" for i in range(self.n_means)]
         return self.categories + other + codes + gap + means
 
-    def outputs(self) -> Iterator[tuple[int, int, str, int]]:
-        """Yield output columns, of which those of the codes belong together."""
+    def tied(self, output_column: int, suffix: str) -> int:
+        """The first column of the codes for each of them; else the column itself."""
         code = self.code
-        for output_column, j, suffix, tied in super().outputs():
-            if code.start <= output_column < code.stop:
-                tied = code.start
-            yield output_column, j, suffix, tied
+        return code.start if code.start <= output_column < code.stop else output_column
 
 
 @dataclass

@@ -76,11 +76,6 @@ class LevelMeans:
     values: Floats
     directions: Floats
 
-    @property
-    def n_outputs(self) -> int:
-        """Number T of combinations."""
-        return self.values.shape[2]
-
     def of(self, codes: NDArray, labels: Sequence[str], fold: Any = 0) -> Floats:
         """Means for rows of some categories, -1 being missing, and folds; shape (n,
         T).

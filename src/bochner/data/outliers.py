@@ -9,8 +9,6 @@ from bochner.arrays import Floats, Indices
 
 # Of the values beyond either end of a range, the first of which is above zero
 SHARES = (0.25, 0.1, 0.05, 0.01)
-# Ranges beyond the quartiles, from which a value is a far outlier of its column
-FENCE = 3.0
 FARTHEST = 1e4  # ranges, from which a value hides the differences of all others
 MOST_OUTLYING = 0.05  # of the values of a column, beyond which they are no outliers
 RANGED_ROWS = 4096  # that tell a range
@@ -58,7 +56,7 @@ def stand_in_for_missing(values: NDArray) -> float | None:
 
 
 def outer_fences(
-    values: NDArray, weight: NDArray | None, reach: float = FENCE
+    values: NDArray, weight: NDArray | None, reach: float = 3.0
 ) -> tuple[Floats, Floats]:
     """Least and greatest values that are no outliers, each of shape (K,); infinite
     where nothing tells.

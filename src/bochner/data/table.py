@@ -690,11 +690,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = self._columns_of(X, TextColumn) if variances else ()
         for column, (codes, labels) in columns:
             key = str(column.index)
-            is_known = column.has_effect(labels) if key in variances else None
-            if is_known is not None:
-                unseen = ~np.append(is_known, True)[codes][:, np.newaxis]
-                # A code that it shares with others has their effect in place of its own
-                times = 2 if column.other and column.seen is None else 1
+            if key in variances and column.categories:
+                unseen = column.are_unseen(labels)
+                times = 1
+                if column.is_open:
+                    unseen = ~np.isin(labels, column.categories)
+                    # A code that it shares with others has their effect in place of its
+                    # own
+                    times = 2
+                unseen = np.append(unseen, False)[codes][:, np.newaxis]
                 total = total + unseen * times * variances[key]
         return total
 

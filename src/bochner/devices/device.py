@@ -24,7 +24,6 @@ NAMES = re.compile(r"(cuda|mps)(:\d+)?")
 FAST_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 # Those whose products in float64 are as fast as in float32 (A100, H100, H200)
 EQUAL_DOUBLE = ((8, 0), (9, 0))
-MEMORY_MESSAGES = "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
 MOST_PINNED = 2**30  # bytes; pinned memory is kept for further copies
 
 _exact_products = Lock()
@@ -198,7 +197,7 @@ class Device:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether PyTorch says by an error that its device has too little memory."""
     said = isinstance(error, RuntimeError) and any(
-        text in str(error) for text in MEMORY_MESSAGES
+        text in str(error) for text in ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
     )
     return said or type(error).__name__ == "OutOfMemoryError"
 

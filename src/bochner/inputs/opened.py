@@ -32,7 +32,7 @@ from bochner.sources.dask_parts import (
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed, open_selected, open_source
 from bochner.sources.rows import Roles
-from bochner.sources.rowwise import inputs_of
+from bochner.sources.rowwise import inputs_of, tables_of
 from bochner.sources.scan import TableSummary, read_all, scan
 from bochner.sources.schema import Selection
 
@@ -298,13 +298,6 @@ def given_batch(
     return X, y, weight
 
 
-def _tables_of(source: TableSource) -> Iterator[Any]:
-    """Yield the rows of a source as tables or arrays."""
-    for part in source.parts:
-        for batch in part.read():
-            yield batch.X
-
-
 def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
     """A table and columns of it by name as two tables; others as they are.
 
@@ -335,7 +328,7 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
     if isinstance(X, Iterator) or (callable(X) and is_streamed(X)):
         # Batches are read once, and both tables from what is kept of them
         source = open_source(X)
-        X = partial(_tables_of, source)
+        X = partial(tables_of, source)
     if is_streamed(X):
         return open_source(X, exclude=wanted), open_source(
             X, columns=[*wanted, *([shared] if shared else [])]

@@ -36,7 +36,6 @@ from bochner.sources.schema import (
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
 BUFFER_BYTES = 256 << 10  # of a column
 BATCH_ROWS = 1 << 16  # of a batch, at most
-VALUE_BYTES = 8
 MAGIC = b"ARROW1"  # of Arrow files, which streams lack
 ROW_GROUP = 1 << 16  # rows of a row group that is written
 DAMAGED = "copy or write the file again"
@@ -227,7 +226,7 @@ def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
     whole = file.metadata
     facts = whole.row_group(group)
     written = facts.total_byte_size // max(facts.num_rows, 1)
-    return len(names) * (VALUE_BYTES + written // max(whole.num_columns, 1)) + 1
+    return len(names) * (8 + written // max(whole.num_columns, 1)) + 1
 
 
 def open_arrow(paths: Sequence[Path], selection: Selection, what: str) -> TableSource:

@@ -8,9 +8,8 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +17,8 @@ import pyarrow as pa
 from bochner.notices import listed
 from bochner.sources.base import SourceError, TableSource
 
-NAMELESS = re.compile(
-    r"__index_level_\d+__"
-)  # what Arrow calls an index of pandas that has no name
-UNNAMED = re.compile(
-    r"(Unnamed: 0(\.\d+)*)?"
-)  # what pandas calls it when it has been written to a CSV, and read
+# What Arrow calls an index of pandas that has no name
+NAMELESS = re.compile(r"__index_level_\d+__")
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -87,7 +82,9 @@ def why_text(source: TableSource, name: str) -> str:
                 value = column[row].as_py()
                 if len(value) > SHOWN_CHARACTERS:
                     value = f"{value[:SHOWN_CHARACTERS]}..."
-                first = f"{value!r} in {_place(parts, part, above + row)}"
+                several = len({other.place for other in parts}) > 1
+                of_file = f" of {os.path.basename(part.place)}" if several else ""
+                first = f"{value!r} in line {part.line(above + row)}{of_file}"
             odd = column.filter(is_odd)
             matches = pc.match_substring_regex(odd, WITH_COMMAS)
             have_commas = have_commas and pc.all(matches, min_count=0).as_py()
@@ -105,13 +102,6 @@ def why_text(source: TableSource, name: str) -> str:
     return ""
 
 
-def _place(parts: Sequence[Any], part: Any, row: int) -> str:
-    """The line of a row of a part, and its file where there are several."""
-    files = {other.place for other in parts}
-    of_file = f" of {os.path.basename(part.place)}" if len(files) > 1 else ""
-    return f"line {part.line(row)}{of_file}"
-
-
 def index_columns(schema: pa.Schema) -> list[str]:
     """Columns of a Parquet or Arrow file that were the index of a data frame of
     pandas.
@@ -120,8 +110,3 @@ def index_columns(schema: pa.Schema) -> list[str]:
     with suppress(KeyError, TypeError, ValueError):
         said = list(json.loads((schema.metadata or {})[b"pandas"])["index_columns"])
     return [name for name in schema.names if name in said or NAMELESS.fullmatch(name)]
-
-
-def unnamed_first(names: Iterable[str]) -> list[str]:
-    """The first columns of a CSV, as far as they have no name."""
-    return list(takewhile(UNNAMED.fullmatch, names))

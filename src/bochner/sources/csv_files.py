@@ -7,10 +7,11 @@ text) that all values have.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow as pa
 from bochner.engines.local import in_threads
 from bochner.notices import warn
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.column_values import is_number, unnamed_first
+from bochner.sources.column_values import is_number
 from bochner.sources.csv_text import CsvText, Types, whole_file
 from bochner.sources.dialect import PLACE
 from bochner.sources.imported import (
@@ -29,6 +30,9 @@ from bochner.sources.imported import (
     importing,
 )
 from bochner.sources.schema import Selection, needed_of_files, unified
+
+# What pandas calls an index that has no name, and was written to a CSV and read
+UNNAMED = re.compile(r"(Unnamed: 0(\.\d+)*)?")
 
 
 def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSource:
@@ -75,7 +79,7 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
     has_row_names = any(text.dialect.has_row_names for text in texts)
     numbered = [
         name
-        for name in unnamed_first(types.names)
+        for name in takewhile(UNNAMED.fullmatch, types.names)
         if pa.types.is_integer(types.field(name).type)
         and name not in given_types
         and (name or not has_row_names)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from bochner.data.file_kinds import kind_by_name
 from bochner.data.table_input import is_frame
 from bochner.sources.arrow_files import (
     ParquetPart,
@@ -29,7 +30,6 @@ from bochner.sources.memory import of_arrays
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.schema import Selection, takes_all
 
-CSV_ENDINGS = (".csv", ".csv.gz", ".csv.zst")
 TITLES = {"parquet": "Parquet", "arrow": "Arrow"}  # of kinds that are no acronyms
 NO_NUMBER = (
     "schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema"
@@ -184,7 +184,7 @@ def _open_files(data: Any, selection: Selection) -> TableSource:
     kind = kind_of(first)
     if kind == "csv" and isinstance(types, int):
         kind = "libsvm"
-    elif kind == "csv" and not first.name.lower().endswith(CSV_ENDINGS):
+    elif kind == "csv" and kind_by_name(first) is None:
         with open(first, "rb") as file:
             line = file.readline(1 << 12)
         if LIBSVM_LINE.fullmatch(line.rstrip()):

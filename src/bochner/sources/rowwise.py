@@ -173,7 +173,7 @@ def _of_blocks(
         )
     source = _opened(to_host(X) if is_foreign(X) else X, names)
     if out is None:
-        with closing(prefetched(_rows(source))) as batches:
+        with closing(prefetched(tables_of(source))) as batches:
             answers = [call(inputs_of(rows, names)) for rows in batches]
         if not answers:
             raise SourceError(f"{source.what}: there are no rows")
@@ -231,7 +231,7 @@ def write_predictions(
             yield columns_of(X)
             advance(X.shape[0])
 
-    with closing(prefetched(_rows(source))) as batches:
+    with closing(prefetched(tables_of(source))) as batches:
         return write_table(answers(batches), out)
 
 
@@ -281,8 +281,8 @@ def _files(source: TableSource) -> set[str]:
     return {file.path for file in files if isinstance(file, FileState)}
 
 
-def _rows(source: TableSource) -> Iterator[Any]:
-    """Batches of the rows, in their order."""
+def tables_of(source: TableSource) -> Iterator[Any]:
+    """Yield the rows of a source in their order, as tables or arrays."""
     for batch in finite_batches(source.parts):
         yield batch.X
 

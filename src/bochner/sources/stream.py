@@ -21,8 +21,6 @@ from bochner.sources.base import Batch, Part, SourceError, TableSource, total
 from bochner.sources.paths import require_seen
 from bochner.sources.rows import PartChecksum, Roles, joined, part_rows, rebatch
 
-WHOLE_ROWS = 1 << 16
-
 
 @dataclass(frozen=True)
 class PartRange:
@@ -182,7 +180,7 @@ class StreamSource:
 
     def whole(self) -> Block:
         """All rows as one block, its weights an array that BLAS takes."""
-        block = joined(list(self.blocks(WHOLE_ROWS)))
+        block = joined(list(self.blocks(1 << 16)))
         return block._replace(weight=np.ascontiguousarray(block.weight))
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
