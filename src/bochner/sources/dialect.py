@@ -158,8 +158,19 @@ class Dialect:
     def with_encoding_of(self, text: bytes, is_whole: bool = False) -> Dialect:
         """Copy the dialect, with the encoding of the first text that has other
         characters than those of ASCII.
+
+        Text that is not UTF-8 is taken as that of Windows, unless other characters
+        before are UTF-8.
         """
-        encoding = encoding_of(text, is_whole)
+        encoding = "utf-8"
+        if text.startswith(UTF_16):
+            encoding = "utf-16"
+        else:
+            try:
+                codecs.getincrementaldecoder("utf-8")().decode(text, final=is_whole)
+            except UnicodeDecodeError as error:
+                if text[: error.start].isascii():
+                    encoding = WINDOWS
         return replace(self, encoding=encoding).saying(ENCODINGS.get(encoding, ""))
 
     def saying(self, *remarks: str) -> Dialect:
@@ -221,21 +232,6 @@ class Form(NamedTuple):
         """Share of the fields that are numbers, below the first row."""
         fields = [field.strip() for line in self.lines[1:] for field in line.fields]
         return sum(map(bool, map(kind_of, fields))) / max(len(fields), 1)
-
-
-def encoding_of(head: bytes, is_whole: bool) -> str:
-    """Encoding of a text that begins so, as Python names it.
-
-    Text that is not UTF-8 is taken as that of Windows, unless other characters before
-    are UTF-8.
-    """
-    if head.startswith(UTF_16):
-        return "utf-16"
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head, final=is_whole)
-    except UnicodeDecodeError as error:
-        return WINDOWS if head[: error.start].isascii() else "utf-8"
-    return "utf-8"
 
 
 def fields_of(row: bytes, separator: str) -> list[str]:

@@ -258,10 +258,19 @@ def unified(
             raise SourceError(
                 f"{name}: column {listed(more)} is not in {first}; exclude it"
             )
-        for column, kind in types.items():
-            if kind != (other_kind := other.field(column).type):
-                is_given = column in given
-                types[column] = _wider(first, name, column, kind, other_kind, is_given)
+        for column, a in types.items():
+            b = standard_layout(other.field(column).type)
+            is_typed = pa.null() not in (a, b)
+            if is_typed and pa.types.is_dictionary(a) != pa.types.is_dictionary(b):
+                a = value_type(a)
+                b = value_type(b)
+            wider = a if a == b else _wider(a, b)
+            if wider is None and column not in given:
+                raise SourceError(
+                    f"{name}: column {column!r} is {b}, but {a} in {first}; give its "
+                    "type in schema=, or exclude it"
+                )
+            types[column] = a if wider is None else wider
     columns = [pa.field(column, kind) for column, kind in types.items()]
     return pa.schema([given.get(column.name, column) for column in columns])
 
@@ -333,26 +342,15 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
         ) from error
 
 
-def _wider(
-    first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool
-) -> pa.DataType:
-    """The type that holds the values of two, the first of which is plain."""
-    b, empty = standard_layout(b), a == pa.null() or b == pa.null()
-    if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
-        a = value_type(a)
-        b = value_type(b)
+def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """The type that holds the values of two; None where there is none."""
+    if pa.null() not in (a, b) and _is_bytes(a) != _is_bytes(b):
+        return None
+    both = [pa.schema([("", kind)]) for kind in (a, b)]
     try:
-        if empty or _is_bytes(a) == _is_bytes(b):
-            both = [pa.schema([(column, kind)]) for kind in (a, b)]
-            return pa.unify_schemas(both, promote_options="permissive").types[0]
+        return pa.unify_schemas(both, promote_options="permissive").types[0]
     except pa.ArrowException:
-        pass
-    if asked:
-        return a
-    raise SourceError(
-        f"{name}: column {column!r} is {b}, but {a} in {first}; give its type in "
-        "schema=, or exclude it"
-    )
+        return None
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
