@@ -110,12 +110,15 @@ class CsvText:
             # Rows that repeat the names, but for those that are left out already
             if mark and mark in block.text:
                 rows = rows_of([block], self.separator)
-                repeated += [row for row in rows if row.content == mark]
+                repeated += [
+                    row
+                    for row in rows
+                    if row.content == mark and row.start not in starts
+                ]
             ends = [*ends[-1:], block]
         last = list(rows_of(ends, self.separator))
         if last:
             require_closed(last[-1], self.separator, self.path)
-        repeated = [row for row in repeated if row.start not in starts]
         # Rows below the table
         n_below = self.dialect.rows_below(last)
         below = [row for row in last[len(last) - n_below :] if row.start not in starts]
@@ -164,7 +167,7 @@ class CsvText:
         """Some columns of a block of rows, or all, in types that are given, or else
         those of their values in the block.
 
-        Empty fields, NA, NaN and null are missing unless the dialect has others.
+        Empty fields, NA, NaN and null are missing; in an ARFF file ? and empty ones.
         """
         from pyarrow import csv
 
@@ -178,7 +181,7 @@ class CsvText:
             csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
             csv.ConvertOptions(
                 strings_can_be_null=True,
-                null_values=self.dialect.missing,
+                null_values=["?", ""] if self.dialect.form == "arff" else None,
                 column_types=types,
                 decimal_point=self.dialect.decimal_point,
                 include_columns=columns,

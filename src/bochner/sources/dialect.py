@@ -129,11 +129,6 @@ class Dialect:
             )
         return stream
 
-    @property
-    def missing(self) -> list[str] | None:
-        """Fields that are missing values; None for those that are usual."""
-        return ["?", ""] if self.form == "arff" else None
-
     def rewritten(self, row: bytes) -> bytes:
         """A row as Arrow reads it; empty where it is none."""
         if self.form == "ends":

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.columns import levels
-from bochner.data.hashes import mixed
+from bochner.data.hashes import uniform
 from bochner.data.table_statistic import (
     MOST_CATEGORIES,
     Summary,
@@ -43,7 +43,6 @@ from bochner.sources.rows import (
     rebatch,
 )
 
-ALL = 2**64 - 1
 SPARE = 1.25  # times as many rows as are wanted are held
 
 
@@ -63,15 +62,15 @@ class RowSample:
 
     def __init__(self, size: int, seed: int, n_rows: int | None = None) -> None:
         self.size = size
-        self.salt = np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
-        self.limit = np.uint64(ALL if n_rows is None else sure_limit(size, n_rows))
+        self.seed = seed
+        self.limit = 1.0 if n_rows is None else sure_limit(size, n_rows)
         self._pieces: list[Batch] = []
-        self._hashes: list[NDArray[np.uint64]] = []
+        self._hashes: list[NDArray] = []
 
     def add(self, rows: Batch, first: int) -> None:
         """Draw from the next rows, the first of which has this number."""
         numbers = np.arange(first, first + rows.X.shape[0], dtype=np.uint64)
-        hashes = mixed(numbers ^ self.salt)
+        hashes = uniform(numbers, self.seed)
         index = np.flatnonzero(hashes <= self.limit)
         if len(index):
             self._pieces.append(rows.take(index))
@@ -109,15 +108,15 @@ class RowSample:
         self._hashes = [hashes]
 
 
-def sure_limit(size: int, n_rows: int) -> int:
-    """A number below which lie the `size` smallest of `n_rows` random ones of 64 bits,
+def sure_limit(size: int, n_rows: int) -> float:
+    """A number below which lie the `size` smallest of `n_rows` random ones from 0 to 1,
     but once in 10^15 times.
 
     Their number below it is binomial, with mean m = s + 8 sqrt(s) + 64, which exceeds s
     by 8 deviations.
     """
     mean = size + 8 * math.sqrt(size) + 64
-    return ALL if mean >= n_rows else int(mean / n_rows * 2.0**64)
+    return 1.0 if mean >= n_rows else mean / n_rows
 
 
 MOST_LABELS = 1 << 16
