@@ -9,7 +9,7 @@ from _thread import start_new_thread
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import pairwise
 from operator import iadd
 from pathlib import Path
@@ -79,7 +79,7 @@ def n_threads() -> int:
 
 
 # By the machine, the affinity of the process, and the quota of its container
-_processors = lru_cache(maxsize=1)(cpu_count)
+_processors = cache(cpu_count)
 
 
 class Abandoned(BaseException):
@@ -139,20 +139,17 @@ def pause() -> None:
         raise Abandoned
 
 
-class at_most:
+@contextmanager
+def at_most(threads: int | None) -> Iterator[None]:
     """Let what the caller computes inside use at most `threads` threads, its own among
     them; None for as before.
     """
-
-    def __init__(self, threads: int | None) -> None:
-        self.threads = threads
-
-    def __enter__(self) -> None:
-        self.former = _mine.most
-        _mine.most = self.former if self.threads is None else self.threads
-
-    def __exit__(self, *failure: object) -> None:
-        _mine.most = self.former
+    former = _mine.most
+    _mine.most = former if threads is None else threads
+    try:
+        yield
+    finally:
+        _mine.most = former
 
 
 def _allowed() -> int:
