@@ -75,8 +75,8 @@ def outer_fences(
     """
     values = values.reshape(len(values), -1)
     columns = np.arange(values.shape[1])
-    none = np.full(len(columns), np.inf)
     if not len(values):
+        none = np.full(len(columns), np.inf)
         return -none, none
     shares = np.array(SHARES)
     lower, upper = (
@@ -88,8 +88,8 @@ def outer_fences(
     first = tells.argmax(axis=0), columns
     with np.errstate(over="ignore"):
         width = reach * (upper - lower)[first]
-        low = np.where(tells[first], lower[first] - width, -none)
-        high = np.where(tells[first], upper[first] + width, none)
+        low = np.where(tells[first], lower[first] - width, -np.inf)
+        high = np.where(tells[first], upper[first] + width, np.inf)
     return low, high
 
 

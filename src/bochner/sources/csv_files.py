@@ -110,9 +110,12 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
         for piece in one.pieces
     ]
     schema = selection.schema(types)
-    inferred = [name for name in schema.names if name not in given_types]
-    inferred = [name for name in inferred if pa.types.is_string(types.field(name).type)]
-    return TableSource(tuple(parts), schema, what, inferred=tuple(inferred))
+    inferred = tuple(
+        name
+        for name in schema.names
+        if name not in given_types and pa.types.is_string(types.field(name).type)
+    )
+    return TableSource(tuple(parts), schema, what, inferred=inferred)
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:
