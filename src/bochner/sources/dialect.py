@@ -380,27 +380,34 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
         if below and _is_second_head(first, below[0], below[1:]):
             rows = below[1:]
             without = [below[0].row]
-            again = "has names or units once more, and is left out."
-            remarks.append(f"Line {without[0].line}{PLACE} {again}")
+            remarks.append(
+                f"Line {without[0].line}{PLACE} has names or units once more, and is "
+                "left out."
+            )
         # No row is lost without a word
         typed = [field.strip() for field in first.fields if kind_of(field.strip())]
         if 2 * len(typed) > len(first.fields) and not _are_usual_names(typed):
-            look = "is taken for the column names, though they look like values."
-            remarks.append(f"{place} {look}")
+            remarks.append(
+                f"{place} is taken for the column names, though they look like values."
+            )
         given = first.fields
         has_row_names = not top and _are_beside_row_names(first, below, used)
         if has_row_names:
             given = ["", *given]
-            what = "names all columns but the first: names of rows, which are left out."
-            remarks.append(f"{place} {what}")
+            remarks.append(
+                f"{place} names all columns but the first: names of rows, which are "
+                "left out."
+            )
         given = given[:width]
         distinct = unique_names(given, ".", 1)  # as pandas has them
         pairs = zip(distinct, given, strict=True)
         renamed = {new: name for new, name in pairs if new != name}
         if renamed:
             are = "are" if len(renamed) > 1 else "is"
-            again = f"repeat, and the later {listed(renamed.values())} {are} read as"
-            remarks.append(f"Column names{PLACE} {again} {listed(renamed)}.")
+            remarks.append(
+                f"Column names{PLACE} repeat, and the later {listed(renamed.values())} "
+                f"{are} read as {listed(renamed)}."
+            )
         if has_row_names or renamed:
             dialect = replace(dialect, names=tuple(distinct))
         dialect = replace(dialect, without=tuple(without), has_row_names=has_row_names)
