@@ -5,6 +5,7 @@ reports are those of the same rows in memory.
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.compute as pc
 import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
@@ -87,6 +88,12 @@ def test_scores_of_frames_and_of_several_targets(regressor, houses, file):
     assert set(classifier.fit(houses[INPUTS], labels).classes_) == {"age", "area"}
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         classifier.fit(houses[INPUTS], labels[1:])
+
+
+def test_no_rows_have_no_score(regressor, file):
+    source = bochner.open_source(file, where=pc.field("price") < -1e9)
+    with pytest.raises(bochner.SourceError, match="there are no rows to score"):
+        regressor.score(source, "price")
 
 
 def test_scores_of_other_estimators(houses, file):

@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from bochner.data.columns import unmasked, values_of
 from bochner.devices.conversion import any_arrays
 from bochner.inputs.opened import open_data
+from bochner.sources.base import SourceError
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.opening import is_streamed
 from bochner.sources.rows import concat, finite_batches
@@ -66,6 +67,8 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
                 rows = stream.roles.rows(batch)
                 predicted = self.predict(inputs_of(rows.X, names))
                 read.append((predicted, rows.y, rows.weight))
+            if not read:
+                raise SourceError(f"{stream.table.what}: there are no rows to score")
             predictions, targets, weights = zip(*read, strict=True)
             weight = None if weights[0] is None else np.concatenate(weights)
             answers = concat(predictions), np.concatenate(targets), weight
