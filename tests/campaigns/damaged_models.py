@@ -148,7 +148,7 @@ def subjects(folder: Path, names: Sequence[str] | None = None) -> list[Subject]:
     """The files of some or all models; all modules are imported, lest a look at what
     is executed finds imports.
     """
-    for module, _ in CLASSES.values():
+    for module in CLASSES.values():
         import_module(module)
     found, makers = [], models()
     for name in names or makers:

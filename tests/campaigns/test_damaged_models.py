@@ -185,10 +185,9 @@ def test_load_refuses_attributes_that_are_missing_or_of_another_type(
 @pytest.mark.parametrize("tag", CLASSES)
 def test_annotations_of_classes_that_are_loaded_are_text(tag):
     """By which their attributes are checked, and which must not be evaluated."""
-    module, name = CLASSES[tag]
     own = [
         base
-        for base in getattr(import_module(module), name).__mro__
+        for base in getattr(import_module(CLASSES[tag]), tag).__mro__
         if base.__module__.startswith("bochner.")
     ]
     hints = {name: hint for base in own for name, hint in get_annotations(base).items()}

@@ -22,13 +22,14 @@ from bochner.persistence.container import (
     pack,
     read_header,
 )
-from bochner.persistence.tree import Decoder, Registry, encode
+from bochner.persistence.tree import Decoder, encode
 from bochner.whole_files import replacing
 
 __all__ = ["ModelFileError", "describe", "load", "save"]
 
-CLASSES: Registry = {
-    name: (f"bochner.{module}", name)
+# Names of the classes that files may hold, with their modules
+CLASSES = {
+    name: f"bochner.{module}"
     for module, names in {
         "estimators.regressor": "KernelMachineRegressor",
         "estimators.classifier": "KernelMachineClassifier",
@@ -120,8 +121,14 @@ def save(
     ...     load(path)
     Gaussian(lengthscale=2.0)
     """
-    bare = None if background else getattr(model, "without_background", None)
-    _save(model if bare is None else bare(), path, CLASSES, metadata)
+    metadata = dict(metadata or {})
+    if not all(type(text) is str for item in metadata.items() for text in item):
+        raise TypeError("metadata must be a dict of strings to strings.")
+    if not background and hasattr(model, "without_background"):
+        model = model.without_background()
+    with replacing(path) as temporary, open(temporary, "xb") as file:
+        for chunk in pack(*encode(model, CLASSES), metadata):
+            file.write(chunk)
 
 
 def load(path: Path) -> Any:
@@ -146,7 +153,30 @@ def load(path: Path) -> Any:
     >>> bool((again.transform([[1.0, 2.0]]) == features.transform([[1.0, 2.0]])).all())
     True
     """
-    return _load(path, CLASSES)
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as read_tensors
+
+    with errors_of(path):
+        with open(os.fspath(path), "rb") as file:
+            header = read_header(file)
+            file.seek(0)
+            data = file.read(header.size)
+        blank = header.raw.replace(header.checksum.encode(), BLANK.encode())
+        body = memoryview(data)[len(header.raw) :]
+        if (
+            not data.startswith(header.raw)
+            or header.raw.count(header.checksum.encode()) != 1
+        ):
+            raise Unreadable("its header is inconsistent")
+        if digest([blank, body]) != header.checksum:
+            raise Unreadable(
+                "its checksum does not match its content: it was changed or damaged"
+            )
+        try:
+            tensors = read_tensors(data)
+        except (SafetensorError, ValueError, KeyError) as error:
+            raise Unreadable(f"its tensors are invalid ({error})") from None
+        return Decoder(tensors, CLASSES).root(header.tree)
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -189,44 +219,3 @@ def describe(path: Path) -> dict[str, Any]:
         "metadata": header.metadata,
         "tree": header.tree,
     }
-
-
-def _save(
-    model: Any,
-    path: Path,
-    registry: Registry,
-    metadata: Mapping[str, str] | None = None,
-) -> None:
-    metadata = dict(metadata or {})
-    if not all(type(text) is str for item in metadata.items() for text in item):
-        raise TypeError("metadata must be a dict of strings to strings.")
-    with replacing(path) as temporary, open(temporary, "xb") as file:
-        for chunk in pack(*encode(model, registry), metadata):
-            file.write(chunk)
-
-
-def _load(path: Path, registry: Registry) -> Any:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as read_tensors
-
-    with errors_of(path):
-        with open(os.fspath(path), "rb") as file:
-            header = read_header(file)
-            file.seek(0)
-            data = file.read(header.size)
-        blank = header.raw.replace(header.checksum.encode(), BLANK.encode())
-        body = memoryview(data)[len(header.raw) :]
-        if (
-            not data.startswith(header.raw)
-            or header.raw.count(header.checksum.encode()) != 1
-        ):
-            raise Unreadable("its header is inconsistent")
-        if digest([blank, body]) != header.checksum:
-            raise Unreadable(
-                "its checksum does not match its content: it was changed or damaged"
-            )
-        try:
-            tensors = read_tensors(data)
-        except (SafetensorError, ValueError, KeyError) as error:
-            raise Unreadable(f"its tensors are invalid ({error})") from None
-        return Decoder(tensors, registry).root(header.tree)

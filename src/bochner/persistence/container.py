@@ -19,21 +19,10 @@ Path = str | os.PathLike[str]
 
 FOREIGN = "give a file that bochner.save wrote"
 DAMAGED = "copy the file again or save the model again"
-FORMAT, VERSION, OLDEST = "bochner-model", 3, 3
+FORMAT, VERSION = "bochner-model", 3
 KEYS = {"format", "format_version", "library_version", "checksum", "tree"}
 MAX_HEADER, MAX_VALUES = 2**26, 2**22
 BLANK = "0" * 64
-CODES = {
-    "|b1": "BOOL",
-    "|i1": "I8",
-    "|u1": "U8",
-    "<f2": "F16",
-    "<f4": "F32",
-    "<f8": "F64",
-}
-CODES |= {
-    f"<{kind}{size}": f"{kind.upper()}{8 * size}" for kind in "iu" for size in (2, 4, 8)
-}
 
 
 class ModelFileError(ValueError):
@@ -80,8 +69,9 @@ def pack(
         tensor = tensors[name]
         buffers.append(tensor.reshape(-1).view(np.uint8))
         begin, end = end, end + tensor.nbytes
+        kind = tensor.dtype.kind.upper()
         entries[name] = {
-            "dtype": CODES[tensor.dtype.str],
+            "dtype": "BOOL" if kind == "B" else f"{kind}{8 * tensor.itemsize}",
             "shape": tensor.shape,
             "data_offsets": [begin, end],
         }
@@ -137,39 +127,33 @@ def read_header(file: BinaryIO) -> Header:
         raise Unreadable("it is not a bochner model", FOREIGN)
     if not all(isinstance(text, str) for text in metadata.values()):
         raise Unreadable("its metadata are malformed")
-    written = _read_version(metadata.get("format_version", ""))
-    user_metadata = _read_metadata(metadata.pop("metadata", "{}"))
+    version = metadata.get("format_version", "")
+    if not re.fullmatch(r"[0-9]{1,9}", version):
+        raise Unreadable("its format version is malformed")
+    if int(version) > VERSION:
+        raise Unreadable(
+            f"its format version {version} is newer than {VERSION}, the newest that "
+            "is known",
+            "upgrade bochner",
+        )
+    if int(version) < 3:
+        raise Unreadable(
+            f"its format version {version} is that of a release before 0.4, whose "
+            "files are no longer read",
+            "fit the model again with this release, or load it with the one that "
+            "saved it",
+        )
+    user_metadata = _parse(metadata.pop("metadata", "{}").encode(errors="replace"))
+    if not isinstance(user_metadata, dict) or not all(
+        isinstance(value, str) for value in user_metadata.values()
+    ):
+        raise Unreadable("its metadata are malformed")
     if metadata.keys() != KEYS or not metadata["library_version"].isprintable():
         raise Unreadable("its metadata are incomplete")
     checksum = metadata["checksum"]
     if not re.fullmatch(r"[0-9a-f]{64}", checksum):
         raise Unreadable("its checksum is malformed")
-    _check_size(entries, size - 8 - length)
-    nodes = _parse(metadata["tree"].encode(errors="replace"))
-    if not isinstance(nodes, dict) or nodes.get("$") != "object":
-        raise Unreadable("its tree does not begin with an object")
-    return Header(
-        head + text,
-        size,
-        written,
-        metadata["library_version"],
-        checksum,
-        user_metadata,
-        nodes,
-        list(entries),
-    )
-
-
-def _read_metadata(text: str) -> dict[str, str]:
-    user_metadata = _parse(text.encode(errors="replace"))
-    if not isinstance(user_metadata, dict) or not all(
-        isinstance(value, str) for value in user_metadata.values()
-    ):
-        raise Unreadable("its metadata are malformed")
-    return user_metadata
-
-
-def _check_size(entries: dict[str, Any], room: int) -> None:
+    # The tensors end where the file does
     try:
         ends = [entry["data_offsets"][1] for entry in entries.values()]
     except (TypeError, KeyError, IndexError):
@@ -177,30 +161,25 @@ def _check_size(entries: dict[str, Any], room: int) -> None:
     if not all(type(end) is int for end in ends):
         raise Unreadable("its list of tensors is malformed")
     end = max(ends, default=0)
+    room = size - 8 - length
     if end != room:
         raise Unreadable(
             f"it was truncated or extended: its tensors end at byte {end} and the "
             f"file at {room}"
         )
-
-
-def _read_version(written: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", written):
-        raise Unreadable("its format version is malformed")
-    if int(written) > VERSION:
-        raise Unreadable(
-            f"its format version {written} is newer than {VERSION}, the newest that "
-            "is known",
-            "upgrade bochner",
-        )
-    if int(written) < OLDEST:
-        raise Unreadable(
-            f"its format version {written} is that of a release before 0.4, whose "
-            "files are no longer read",
-            "fit the model again with this release, or load it with the one that "
-            "saved it",
-        )
-    return int(written)
+    nodes = _parse(metadata["tree"].encode(errors="replace"))
+    if not isinstance(nodes, dict) or nodes.get("$") != "object":
+        raise Unreadable("its tree does not begin with an object")
+    return Header(
+        head + text,
+        size,
+        int(version),
+        metadata["library_version"],
+        checksum,
+        user_metadata,
+        nodes,
+        list(entries),
+    )
 
 
 def _parse(text: bytes, advice: str = DAMAGED) -> Any:

@@ -16,14 +16,12 @@ from hashlib import blake2b
 from importlib import import_module
 from inspect import Parameter, get_annotations, getattr_static, signature
 from keyword import iskeyword
-from typing import Any, NamedTuple, get_origin
+from typing import Any, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.persistence.container import Unreadable
-
-Registry = Mapping[str, tuple[str, str]]
 
 MAX_DEPTH, MAX_TEXT = 64, 2**28
 SCALAR = re.compile(r"\|b1|\|[iu]1|[<>]([iu][248]|f[248])")
@@ -64,14 +62,16 @@ def file_layout(
 class Encoder:
     """Walks an object into a JSON tree and named tensors."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.tags = {place: tag for tag, place in registry.items()}
+    def __init__(self, registry: Mapping[str, str]) -> None:
+        self.registry = registry
         self.tensors: dict[str, NDArray] = {}
         self.names: dict[tuple, str] = {}
         self.open: set[int] = set()
 
     def tag(self, value: Any) -> str | None:
-        return self.tags.get((type(value).__module__, type(value).__qualname__))
+        kind = type(value)
+        name = kind.__qualname__
+        return name if self.registry.get(name) == kind.__module__ else None
 
     def node(self, value: Any, path: str) -> Any:
         kind = type(value)
@@ -84,7 +84,10 @@ class Encoder:
                 return value
             return {"$": "float", "value": str(value)}
         if isinstance(value, np.generic):
-            return self.scalar(value, path)
+            if SCALAR.fullmatch(value.dtype.str):
+                plain = self.node(value.item(), path)
+                return {"$": "scalar", "dtype": value.dtype.str, "value": plain}
+            return {"$": "cell", "array": self.array(np.asarray(value), path)}
         if kind in (np.ndarray, np.memmap):
             return self.array(value, path)
         if id(value) in self.open:
@@ -97,15 +100,6 @@ class Encoder:
         node = self.container(value, path)
         self.open.remove(id(value))
         return node
-
-    def scalar(self, value: np.generic, path: str) -> Any:
-        if SCALAR.fullmatch(value.dtype.str):
-            return {
-                "$": "scalar",
-                "dtype": value.dtype.str,
-                "value": self.node(value.item(), path),
-            }
-        return {"$": "cell", "array": self.array(np.asarray(value), path)}
 
     def array(self, value: NDArray, path: str) -> Any:
         dtype = value.dtype
@@ -164,7 +158,7 @@ class Encoder:
             return {"$": "object", "class": tag, "state": self.state(value, path)}
         cure = (
             "; a model may hold numbers, strings, lists, tuples, dicts, arrays, and "
-            f"objects of {', '.join(self.tags.values())}."
+            f"objects of {', '.join(self.registry)}."
         )
         if callable(getattr(value, "fit", None)) and callable(
             getattr(value, "transform", None)
@@ -204,7 +198,7 @@ class Encoder:
         return state
 
 
-def encode(model: Any, registry: Registry) -> tuple[Any, dict[str, NDArray]]:
+def encode(model: Any, registry: Mapping[str, str]) -> tuple[Any, dict[str, NDArray]]:
     encoder = Encoder(registry)
     if (tag := encoder.tag(model)) is None:
         raise TypeError(
@@ -219,25 +213,13 @@ def encode(model: Any, registry: Registry) -> tuple[Any, dict[str, NDArray]]:
 
 
 ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
-KINDS = {
-    "int",
-    "float",
-    "scalar",
-    "cell",
-    "tuple",
-    "dict",
-    "items",
-    "array",
-    "transposed",
-    "object",
-}
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Decoder:
     """Rebuilds an object from a JSON tree and tensors, checking every node."""
 
-    def __init__(self, tensors: Mapping[str, Any], registry: Registry) -> None:
+    def __init__(self, tensors: Mapping[str, Any], registry: Mapping[str, str]) -> None:
         self.tensors = tensors
         self.unused = set(tensors)
         self.registry = registry
@@ -257,10 +239,9 @@ class Decoder:
             if not isinstance(node, float) or math.isfinite(node):
                 return node
             return _malformed("number")
-        kind = node.get("$")
-        if not isinstance(kind, str) or kind not in KINDS:
-            _malformed("node")
-        return getattr(self, f"read_{kind}")(node, depth)
+        # A method for each kind of node
+        read = getattr(self, f"read_{node.get('$')}", None)
+        return _malformed("node") if read is None else read(node, depth)
 
     def read_int(self, node: Any, depth: int) -> int:
         (digits,) = _fields(node, value=str)
@@ -343,10 +324,7 @@ class Decoder:
                 "upgrade bochner",
             )
         attributes = {name: self.value(item, depth + 1) for name, item in state.items()}
-        module, qualname = self.registry[tag]
-        cls: Any = import_module(module)
-        for part in qualname.split("."):
-            cls = getattr(cls, part)
+        cls = getattr(import_module(self.registry[tag]), tag)
         for name in getattr(cls, "_unsaved", ()):
             attributes.pop(name, None)
         for name in attributes:
@@ -354,47 +332,29 @@ class Decoder:
                 raise Unreadable(
                     f"it holds the attribute {name!r:.60} of {tag}, and {problem}"
                 )
-        instance = cls.__new__(cls)
-        instance.__dict__.update(declaration(cls).completed(tag, attributes))
-        return instance
-
-
-class Declaration(NamedTuple):
-    """What a class says of its attributes: the types of those that it annotates, and
-    its parameters with defaults.
-    """
-
-    types: dict[str, tuple[type, ...]]
-    parameters: dict[str, Any]
-
-    def completed(self, tag: str, state: dict[str, Any]) -> dict[str, Any]:
-        """The state with the defaults of parameters that it lacks.
-
-        Raises
-        ------
-        Unreadable
-            If a parameter without a default is missing, or an attribute has another
-            type.
-        """
-        for name, value in state.items():
-            if name in self.types and not isinstance(value, self.types[name]):
+        # Attributes have the types that the class annotates; parameters that the file
+        # lacks have their defaults
+        kinds, parameters = declaration(cls)
+        for name, value in attributes.items():
+            if kinds.get(name) and not isinstance(value, kinds[name]):
                 raise Unreadable(
                     f"it is inconsistent: {tag}.{name} is a {type(value).__name__}"
                 )
-        missing = {}
-        for name, default in self.parameters.items():
-            if name in state:
-                continue
-            if default is Parameter.empty:
+        complete = parameters | attributes
+        for name, value in complete.items():
+            if value is Parameter.empty:
                 raise Unreadable(f"it is inconsistent: {tag}.{name} is missing")
-            missing[name] = default
-        return missing | state
+        instance = cls.__new__(cls)
+        instance.__dict__.update(complete)
+        return instance
 
 
 @cache
-def declaration(cls: type) -> Declaration:
-    """The declaration of a class that can be loaded: data classes and estimators
-    keep parameters by their names.
+def declaration(cls: type) -> tuple[dict[str, tuple[type, ...]], dict[str, Any]]:
+    """What a class says of its attributes: the types of those that it annotates, none
+    where it may be any, and its parameters with defaults.
+
+    Data classes and estimators keep parameters by their names.
     """
     kinds = {}
     for base in reversed(cls.__mro__):
@@ -405,12 +365,11 @@ def declaration(cls: type) -> Declaration:
                 if isinstance(hint, str)
                 else ()
             )
-    types = {name: kind for name, kind in kinds.items() if kind}
     parameters = {}
     if is_dataclass(cls) or hasattr(cls, "get_params"):
         named = signature(cls).parameters.values()
         parameters = {one.name: one.default for one in named}
-    return Declaration(types, parameters)
+    return kinds, parameters
 
 
 def kinds_of(hint: ast.expr, namespace: Mapping[str, Any]) -> tuple[type, ...]:
