@@ -188,9 +188,7 @@ class _Question(NamedTuple):
         """Shapley values of all outputs, and their errors where they are sampled."""
         size = self.n_columns, len(self.function.intercept)
         with progress("Explaining", self.X.shape[0], True) as advance:
-            return shapley_values(
-                self.parts, self.X, self.background, *size, 0, advance
-            )
+            return shapley_values(self.parts, self.X, self.background, *size, advance)
 
     def shown(self, of_outputs: Any) -> Any:
         """An array of all outputs, without an axis for them where there is one."""
@@ -228,7 +226,7 @@ def interactions(
     values, errors = asked.values()
     with progress("Finding interactions", X.shape[0], True) as advance:
         pairs, noise = shapley_interactions(
-            asked.parts, asked.X, asked.background, values, errors, 0, advance
+            asked.parts, asked.X, asked.background, values, errors, advance
         )
     return Interactions(
         asked.shown(pairs),

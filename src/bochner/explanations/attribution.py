@@ -13,7 +13,7 @@ from bochner.arrays import Floats
 from bochner.data.columns import is_missing
 from bochner.markup import Markup, cut, cut_all, cut_named, number, signed, table
 
-MOST_SHOWN, SHOWN_STEPS = 20, 5  # columns in a notebook, and in a line
+MOST_SHOWN = 20  # columns in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,8 +83,7 @@ class Explanation:
     def __repr__(self) -> str:
         if len(self) == 1 and self.values.ndim == 2:
             added = ", ".join(
-                f"{name} {change}"
-                for name, _, change in cut_named(self._steps()[:SHOWN_STEPS])
+                f"{name} {change}" for name, _, change in cut_named(self._steps()[:5])
             )
             return f"<Explanation: {self._sum()}, {self._way}; {added}>"
         named = ", ".join(cut_all(name for name, _ in self.top_columns(3)))
@@ -205,18 +204,9 @@ class Explanation:
         """Return all numbers as JSON; values of the rows that are no numbers as
         text, missing ones as null.
         """
-        facts = {
-            "unit": self.unit,
-            "exact": self.is_exact,
-            "n_background": self.n_background,
-            "feature_names": self.feature_names,
-            "output_names": self.output_names,
-            "base_values": self.base_values.tolist(),
-            "data": [[_json_value(value) for value in row] for row in self.data],
-            "values": self.values.tolist(),
-            "errors": None if self.errors is None else self.errors.tolist(),
-        }
-        return json.dumps(facts)
+        data = [[_json_value(value) for value in row] for row in self.data]
+        facts = vars(self) | {"data": data, "exact": self.is_exact}
+        return json.dumps(facts, default=np.ndarray.tolist)
 
     def to_shap(self) -> Any:
         """Return a ``shap.Explanation`` of the same, for the plots of the package

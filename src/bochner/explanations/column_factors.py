@@ -26,7 +26,6 @@ from bochner.features.metric import Metric
 
 # Waves, and rows, whose angles are held at a time, and most angles
 TILE, ROWS, ENTRIES = 128, (1, 32), 1 << 21
-SOME = 32  # grids by which corners are counted
 ROUNDING = 34.0  # -log of the error of a quadrature, a rounding error
 Columns: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
 
@@ -111,6 +110,8 @@ class Waves:
 
         To one of shape (n, d, d, K) their interactions are added, above the diagonal.
         """
+        from bochner.loops.coalitions import WAVES
+
         U = self.coordinates.of(X)
         V = self.coordinates.of(background)
         d = len(self.columns)
@@ -121,23 +122,18 @@ class Waves:
         few = int(np.clip(ENTRIES // (d * TILE), *ROWS))
         parts = [slice(a, a + few) for a in range(0, len(U), few)]
         for first in range(0, self.frequencies.shape[1], TILE):
-            tile = self._tile(first)
+            # Some frequencies, and parts of their coefficients, filled up with zeros
+            W = self.frequencies[:, first : first + TILE]
+            more = (0, 0), (0, -W.shape[1] % WAVES)
+            C = np.pad(self.coef[:, first : first + TILE], more)
+            parts_of_C = np.ascontiguousarray(C.real), np.ascontiguousarray(C.imag)
+            tile = np.pad(W, more), parts_of_C
             for b in range(0, len(V), 4 * few):
                 block = V[b : b + 4 * few]
                 other = self._angles(block, tile)
                 add = partial(self._add, U, block, tile, other, rules, sums)
                 in_threads(add, parts)
         values[_where(self.columns, values)] += sums / len(V)
-
-    def _tile(self, first: int) -> tuple[NDArray, tuple[NDArray, NDArray]]:
-        """Some frequencies, and parts of their coefficients, filled up with zeros."""
-        from bochner.loops.coalitions import WAVES
-
-        W = self.frequencies[:, first : first + TILE]
-        more = (0, 0), (0, -W.shape[1] % WAVES)
-        C = np.pad(self.coef[:, first : first + TILE], more)
-        parts = np.ascontiguousarray(C.real), np.ascontiguousarray(C.imag)
-        return np.pad(W, more), parts
 
     def _angles(self, U: NDArray, tile: Any) -> tuple[NDArray, ...]:
         """Cosines and sines of half the angles of each column, and of those of all
@@ -234,13 +230,13 @@ class Cells:
 
     def corners(self, X: Any, background: Any) -> float:
         """Mean number of bins that a row and a background row span in a grid, by
-        some of the grids.
+        about 32 of the grids.
         """
         explained_columns = self._by_column(X)
         other = self._by_column(background)
         P = len(self.features.grids())
         bin_counts = []
-        for p in range(0, P, -(-P // SOME)):
+        for p in range(0, P, -(-P // 32)):
             rows, _, counts = self._hashes(p, explained_columns)
             others, _, other_counts = self._hashes(p, other)
             differ = (rows[:, :, np.newaxis] != others[:, np.newaxis]).sum(axis=0)
@@ -271,24 +267,17 @@ class Cells:
         return np.ascontiguousarray(hashes[:, first]), group, np.bincount(group)
 
 
-class Line:
+class Line(NamedTuple):
     """Features that are linear in the coordinates.
 
-    Parameters
+    Attributes
     ----------
     coordinates : Coordinates
-    features : LinearFeatures
-    coef : array of shape (q, K)
+    slope : array of shape (q, K)
     """
 
-    def __init__(
-        self, coordinates: Coordinates, features: LinearFeatures, coef: NDArray
-    ) -> None:
-        slope = coef / features.scale_[:, np.newaxis]
-        if coordinates.linear is not None:
-            slope = coordinates.linear.T @ slope
-        self.slope = slope
-        self.coordinates = coordinates
+    coordinates: Coordinates
+    slope: NDArray
 
     def add_values(self, X: Any, background: Any, values: NDArray) -> None:
         """Add the mean Shapley values against background rows, as those of waves;
@@ -301,11 +290,11 @@ class Line:
             values[:, j] += moved[:, i, np.newaxis] * self.slope[i]
 
 
-class Opaque:
+class Opaque(NamedTuple):
     """Features that are no products of factors of the columns, of which only values are
     known.
 
-    Parameters
+    Attributes
     ----------
     leaf : LeafMap
     coef : array of shape (D, K)
@@ -313,10 +302,9 @@ class Opaque:
         Input column of each encoded column.
     """
 
-    def __init__(self, leaf: LeafMap, coef: NDArray, sources: NDArray) -> None:
-        self.leaf = leaf
-        self.coef = coef
-        self.sources = sources
+    leaf: LeafMap
+    coef: NDArray
+    sources: NDArray
 
     def scores(self, X: Any) -> Floats:
         """The function at encoded rows, shape (n, K)."""
@@ -343,30 +331,26 @@ def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Ter
     for leaf in leaves(features):
         stop = first + leaf.features.n_features_out
         leaf_coef = np.sqrt(leaf.weight) * np.asarray(coef[first:stop], np.float64)
-        yield _term(leaf, leaf_coef, sources)
         first = stop
-
-
-def _term(leaf: LeafMap, coef: NDArray, sources: NDArray) -> Term:
-    seen = coordinates(leaf, sources)
-    whole = Opaque(leaf, coef, sources)
-    features = leaf.features
-    if seen is None:
-        return whole
-    if isinstance(features, FourierFeatures):
-        return Waves(seen, features, coef)
-    if isinstance(features, LinearFeatures):
-        return Line(seen, features, coef)
-    if isinstance(features, BinningFeatures) and seen.linear is None:
-        return whole if features.grids().is_smooth else Cells(seen, whole)
-    return whole
+        seen = coordinates(leaf, sources)
+        part = leaf.features
+        whole = Opaque(leaf, leaf_coef, sources)
+        if seen is None:
+            yield whole
+        elif isinstance(part, FourierFeatures):
+            yield Waves(seen, part, leaf_coef)
+        elif isinstance(part, LinearFeatures):
+            slope = leaf_coef / part.scale_[:, np.newaxis]
+            yield Line(seen, slope if seen.linear is None else seen.linear.T @ slope)
+        elif isinstance(part, BinningFeatures) and seen.linear is None:
+            yield whole if part.grids().is_smooth else Cells(seen, whole)
+        else:
+            yield whole
 
 
 def _where(columns: NDArray, values: NDArray) -> Any:
     """Where the columns, or pairs of them, are in an array of values."""
-    if values.ndim == 3:
-        return (slice(None), columns)
-    return (slice(None), columns[:, np.newaxis], columns)
+    return (slice(None), *np.ix_(*[columns] * (values.ndim - 2)))
 
 
 def coalition_shares(most: int) -> Floats:

@@ -22,11 +22,11 @@ from bochner.data.encodings import CodeColumn
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.algebra import product
-from bochner.markup import Markup, cut, cut_all, number, table
+from bochner.markup import Markup, cut, cut_all, cut_named, number, table
 
-KINDS = ("partial", "accumulated")
+# By the kind of effects
+TITLES = {"partial": "Partial dependence", "accumulated": "Accumulated local effects"}
 ENDS = 0.01, 0.99  # quantiles of a column between which its effect is shown
-RUG = 200  # values of rows that are kept
 DENSE_ENTRIES = 10_000_000  # of the rows that predictions are averaged over
 BLOCK_ENTRIES = 4_000_000  # of rows that are predicted at a time
 
@@ -151,20 +151,20 @@ class Effects:
         """
         if not isinstance(column, str):
             return self.columns[column]
-        effect = next((one for one in self.columns if one.column == column), None)
-        if effect is None:
-            raise KeyError(
-                f"no effect of {column!r}; there are "
-                f"{', '.join(one.column for one in self.columns)}"
-            )
-        return effect
+        named = {one.column: one for one in self.columns}
+        if column not in named:
+            raise KeyError(f"no effect of {column!r}; there are {', '.join(named)}")
+        return named[column]
 
     def __repr__(self) -> str:
         named = ", ".join(cut_all(one.column for one in self.columns))
         return f"Effects({self.kind}: {named}; {self.n_rows:,} rows)"
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        """One row for each column, value and output."""
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with one row for each column, value and output."""
+        import pandas as pd
+
+        rows = []
         for one in self.columns:
             for g, value in enumerate(one.values):
                 for k, output in enumerate(self.outputs):
@@ -172,13 +172,8 @@ class Effects:
                     row["mean"] = one.mean[g, k]
                     if one.low is not None and one.high is not None:
                         row |= {"low": one.low[g, k], "high": one.high[g, k]}
-                    yield row | {"share": one.shares[g]}
-
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with one row for each column, value and output."""
-        import pandas as pd
-
-        return pd.DataFrame(list(self._rows()))
+                    rows.append(row | {"share": one.shares[g]})
+        return pd.DataFrame(rows)
 
     def to_json(self) -> str:
         """Return all numbers as JSON; dates as text, and the missing value as null."""
@@ -199,9 +194,7 @@ class Effects:
     def _repr_html_(self) -> Markup:
         several = len(self.outputs) > 1
         rows = []
-        for name, one in zip(
-            cut_all(one.column for one in self.columns), self.columns, strict=True
-        ):
+        for one in self.columns:
             # The output on which the column has the largest effect
             k = int(one.span.argmax())
             mean = one.mean[:, k]
@@ -209,21 +202,12 @@ class Effects:
                 f"{number(mean[g])} at {cut(one.labels[g])}"
                 for g in (mean.argmin(), mean.argmax())
             ]
-            output = [cut(self.outputs[k])] if several else []
-            rows.append((name, *output, *ends, number(one.span[k])))
-        output = ["class" if self.what == "probability" else "target"]
-        head = (
-            "column",
-            *(output if several else []),
-            f"lowest mean {self.what}",
-            "highest",
-            "difference",
-        )
-        titles = {
-            "partial": "Partial dependence",
-            "accumulated": "Accumulated local effects",
-        }
-        return table(f"{titles[self.kind]}, over {self.n_rows:,} rows", head, rows)
+            output = [cut(self.outputs[k])] * several
+            rows.append((one.column, *output, *ends, number(one.span[k])))
+        output = ["class" if self.what == "probability" else "target"] * several
+        head = ("column", *output, f"lowest mean {self.what}", "highest", "difference")
+        caption = f"{TITLES[self.kind]}, over {self.n_rows:,} rows"
+        return table(caption, head, cut_named(rows))
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
         """Draw one panel for each column.
@@ -290,17 +274,18 @@ class Fitted(NamedTuple):
 class Asked(NamedTuple):
     """What is asked for; see `KernelMachineRegressor.effects`."""
 
-    kind: str = "partial"
-    n_points: int = 20
-    n_curves: int = 50
-    n_rows: int = 500
-    coverage: float = 0.9
+    kind: str
+    n_points: int
+    n_curves: int
+    n_rows: int
+    coverage: float
 
     def check(self) -> None:
         """Raise ValueError where a number or a name is out of range."""
-        if self.kind not in KINDS:
+        if self.kind not in TITLES:
             raise ValueError(
-                f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}."
+                f"kind must be one of {', '.join(map(repr, TITLES))}, got "
+                f"{self.kind!r}."
             )
         if not 0 < self.coverage < 1:
             raise ValueError(
@@ -402,12 +387,12 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
     if not grid.is_level:
         positions = grid.points
         ascending = np.sort(grid.numbers[~np.isnan(grid.numbers)])
-        n_shown = min(RUG, len(ascending))
+        n_shown = min(200, len(ascending))
         rug = ascending[np.linspace(0, len(ascending) - 1, n_shown).astype(np.intp)]
     place = grid.places()
     return Effect(
         name,
-        _own_values(X, j, grid.donors),
+        own_values(X, j, grid.donors.tolist()),
         positions,
         grid.unit,
         grid.is_level,
@@ -427,9 +412,9 @@ def _column(X: Any, j: int) -> Any:
     return as_dense(X[:, [j]]).ravel()
 
 
-def _own_values(X: Any, j: int, rows: NDArray) -> list[Any]:
+def own_values(X: Any, j: int, rows: Any = slice(None)) -> list[Any]:
     """A column of some rows as it came; None where a value is missing."""
-    values = _column(X, j)[rows.tolist()]
+    values = _column(X, j)[rows]
     values = values.to_list() if is_frame(X) else values.tolist()
     return [None if is_missing(value) else value for value in values]
 
@@ -515,25 +500,31 @@ def _accumulated(
     G = len(grid.points)
     column_mask = fitted.encoder.sources() == j
     rng = np.random.default_rng(0)
-    steps = _steps(grid)
+    # Rows between each point and the next one; of levels those that have one of the
+    # two. And shares of the points among all rows
+    numbers, points = grid.numbers, grid.points
+    if grid.is_level:
+        place = grid.places()
+        steps = [np.flatnonzero((place == k) | (place == k + 1)) for k in range(G - 1)]
+        shares = np.bincount(np.maximum(place, 0), place >= 0, G)
+    else:
+        within = (numbers >= points[0]) & (numbers <= points[-1])
+        place = np.maximum(np.searchsorted(points, numbers), 1) - 1
+        steps = [np.flatnonzero(within & (place == k)) for k in range(G - 1)]
+        sizes = np.array([len(rows) for rows in steps], np.float64)
+        shares = (np.append(sizes, 0) + np.append(0, sizes)) / 2
     most = max(1, asked.n_rows // max(len(steps), 1))
     drawn = [rng.permutation(rows)[:most] for rows in steps]
     step = np.repeat(np.arange(len(drawn)), [len(rows) for rows in drawn])
     upper = fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)]))
     lower = upper.copy()
-    points = fitted.encode(X, grid.donors)[:, column_mask]
-    lower[:, column_mask] = points[step]
-    upper[:, column_mask] = points[step + 1]
+    encoded_points = fitted.encode(X, grid.donors)[:, column_mask]
+    lower[:, column_mask] = encoded_points[step]
+    upper[:, column_mask] = encoded_points[step + 1]
     each = np.zeros((G, len(step)))
     counts = np.bincount(step, minlength=len(drawn))
     each[step + 1, np.arange(len(step))] = 1 / counts[step]
     sums = np.cumsum(each, axis=0)
-    if grid.is_level:
-        place = grid.places()
-        shares = np.bincount(np.maximum(place, 0), place >= 0, G)
-    else:
-        sizes = np.array([len(rows) for rows in steps], np.float64)
-        shares = (np.append(sizes, 0) + np.append(0, sizes)) / 2
     sums -= (shares / max(shares.sum(), 1)) @ sums
     A = np.hstack([-sums, sums])
     rows = np.vstack([lower, upper])
@@ -542,22 +533,6 @@ def _accumulated(
         return zeros, None if fitted.variances is None else zeros
     variances = None if fitted.variances is None else fitted.variances(rows, A)
     return product(A, fitted.predict(rows)), variances
-
-
-def _steps(grid: Grid) -> list[Indices]:
-    """Rows between each point and the next one; of levels those that have one of the
-    two.
-    """
-    numbers, points = grid.numbers, grid.points
-    steps = range(len(points) - 1)
-    if grid.is_level:
-        place = grid.places()
-        return [np.flatnonzero((place == k) | (place == k + 1)) for k in steps]
-    if not steps:
-        return []
-    within = (numbers >= points[0]) & (numbers <= points[-1])
-    step = np.maximum(np.searchsorted(points, numbers), 1) - 1
-    return [np.flatnonzero(within & (step == k)) for k in steps]
 
 
 def _similar_order(X: Any, j: int, grid: Grid, fitted: Fitted, n_rows: int) -> Indices:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.engines.local import in_threads, require_memory
-from bochner.engines.progress import Advance, no_advance
+from bochner.engines.progress import Advance
 from bochner.explanations.column_factors import Opaque, Term, coalition_shares
 from bochner.explanations.shapley import (
     add_gains,
@@ -23,7 +23,6 @@ from bochner.explanations.shapley import (
 from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
-MOST_SHOWN = 20  # pairs in a notebook
 BOX_ENTRIES = 1 << 22  # of the rows of changed pairs that are evaluated at a time
 
 
@@ -111,15 +110,8 @@ class Interactions:
 
     def to_json(self) -> str:
         """Return all numbers as JSON."""
-        facts = {
-            "feature_names": self.feature_names,
-            "output_names": self.output_names,
-            "unit": self.unit,
-            "exact": self.is_exact,
-            "values": self.values.tolist(),
-            "errors": None if self.errors is None else self.errors.tolist(),
-        }
-        return json.dumps(facts)
+        facts = vars(self) | {"exact": self.is_exact}
+        return json.dumps(facts, default=np.ndarray.tolist)
 
     def plot(self, ax: Any = None, *, max_columns: int = 12, **kwargs: Any) -> Any:
         """Draw the mean absolute interactions as a matrix; needs matplotlib.
@@ -145,7 +137,7 @@ class Interactions:
 
     def _repr_html_(self) -> Markup:
         short = dict(zip(self.feature_names, cut_all(self.feature_names), strict=True))
-        pairs = self.top_pairs(MOST_SHOWN)
+        pairs = self.top_pairs(20)
         rows = [(short[a], short[b], number(size)) for a, b, size in pairs]
         head = ("column", "other column", f"mean absolute value ({self.unit})")
         return table(f"Interactions in {len(self.values):,} rows", head, rows)
@@ -157,8 +149,7 @@ def shapley_interactions(
     background: Any,
     values: NDArray,
     errors: NDArray | None,
-    seed: int = 0,
-    advance: Advance = no_advance,
+    advance: Advance,
 ) -> tuple[Floats, Floats | None]:
     """Interactions of the sum of some terms.
 
@@ -169,9 +160,7 @@ def shapley_interactions(
         Encoded rows.
     values, errors : arrays of shape (n, d, K), or None
         Shapley values of the rows, and their standard errors where they are sampled.
-    seed : int
-        Of coalitions, for terms that are no products.
-    advance : callable, optional
+    advance : callable
         Told of the rows that are done.
 
     Returns
@@ -197,7 +186,7 @@ def shapley_interactions(
     variances = np.zeros_like(pairs)
     ways = _add_by_coalitions, _add_sampled
     is_sampled = add_terms(
-        parts, X, background, (pairs, variances), ways, BATCH, seed, advance
+        parts, X, background, (pairs, variances), ways, BATCH, advance
     )
     pairs += pairs.swapaxes(1, 2)
     pairs[:, each, each] = values - pairs.sum(axis=2) / 2
@@ -231,7 +220,7 @@ def _add_sampled(
     background: NDArray,
     pairs: NDArray,
     variances: NDArray,
-    seed: tuple[int, int],
+    first_row: int,
 ) -> None:
     """Add interactions above the diagonal by one coalition for each background row, and
     two for some; variances too.
@@ -274,7 +263,7 @@ def _add_sampled(
         return np.concatenate(interactions)
 
     def explain(i: int) -> None:
-        rng = np.random.default_rng([*seed, i])
+        rng = np.random.default_rng([0, first_row, i])
         B = len(background)
         once = drawn(i, rng, background)
         again = drawn(i, rng, background[:n_repeated])

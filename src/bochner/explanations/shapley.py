@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from bochner.arrays import Floats
 from bochner.data.table_input import as_dense, finite_predictions
 from bochner.engines.local import in_threads, require_memory
-from bochner.engines.progress import Advance, no_advance
+from bochner.engines.progress import Advance
 from bochner.explanations.column_factors import (
     Cells,
-    Line,
     Opaque,
     Term,
-    Waves,
     coalition_shares,
 )
 
@@ -27,8 +25,6 @@ BATCH = 512  # rows that all terms explain before the next ones
 # Of which all coalitions are evaluated, where a function is no sum of products
 FEW_COLUMNS = 6
 MOST_CORNERS = 1 << 12  # bins that a row and a background row span in a grid on average
-# Of how many background rows one has a second draw, and the fewest that have one
-REPEATED, FEWEST_REPEATED = 4, 32
 PATH_ENTRIES = 1 << 22  # of the rows between two rows that are evaluated at a time
 
 
@@ -38,8 +34,7 @@ def shapley_values(
     background: Any,
     n_columns: int,
     n_outputs: int,
-    seed: int = 0,
-    advance: Advance = no_advance,
+    advance: Advance,
 ) -> tuple[Floats, Floats | None]:
     """Interventional Shapley values of the sum of some terms.
 
@@ -56,9 +51,7 @@ def shapley_values(
     n_columns : int
         Input columns.
     n_outputs : int
-    seed : int
-        Of permutations, for terms that are no products.
-    advance : callable, optional
+    advance : callable
         Told of the rows that are done.
 
     Returns
@@ -83,7 +76,7 @@ def shapley_values(
     variances = np.zeros_like(values)
     ways = _add_by_coalitions, _add_sampled
     is_sampled = add_terms(
-        parts, X, background, (values, variances), ways, BATCH, seed, advance
+        parts, X, background, (values, variances), ways, BATCH, advance
     )
     return values, np.sqrt(variances) if is_sampled else None
 
@@ -95,7 +88,6 @@ def add_terms(
     sums: tuple[NDArray, NDArray],
     ways: tuple[Callable[..., None], Callable[..., None]],
     batch: int,
-    seed: int,
     advance: Advance,
 ) -> bool:
     """Add what all terms tell of the rows to values, and to their variances where it
@@ -114,40 +106,28 @@ def add_terms(
     is_sampled = False
     for a in range(0, X.shape[0], batch):
         rows = slice(a, a + batch)
-        products, opaque = products_and_others(parts, X[rows], background)
-        for part in products:
-            part.add_values(X[rows], background, values[rows])
+        opaque: list[Opaque] = []
+        for part in parts:
+            if isinstance(part, Opaque):
+                opaque.append(part)
+            elif (
+                isinstance(part, Cells)
+                and part.corners(X[rows], background) > MOST_CORNERS
+            ):
+                # Better sampled: one row unlike all others is enough
+                opaque.append(part.whole)
+            else:
+                part.add_values(X[rows], background, values[rows])
         if opaque:
             given = opaque, as_dense(X[rows]), as_dense(background), values[rows]
             is_sampled = values.shape[1] > FEW_COLUMNS
             if is_sampled:
-                by_sampling(*given, variances[rows], (seed, a))
+                by_sampling(*given, variances[rows], a)
             else:
                 by_coalitions(*given)
         finite_predictions(values[rows])
         advance(len(values[rows]))
     return is_sampled
-
-
-def products_and_others(
-    parts: Sequence[Term], X: Any, background: Any
-) -> tuple[list[Waves | Cells | Line], list[Opaque]]:
-    """Terms that are products; and those of which only values are known, with bins that
-    are better sampled for them.
-
-    These are bins of which a row and a background row span very many: one row unlike
-    all others is enough.
-    """
-    products: list[Waves | Cells | Line] = []
-    opaque: list[Opaque] = []
-    for part in parts:
-        if isinstance(part, Opaque):
-            opaque.append(part)
-        elif isinstance(part, Cells) and part.corners(X, background) > MOST_CORNERS:
-            opaque.append(part.whole)
-        else:
-            products.append(part)
-    return products, opaque
 
 
 def _add_by_coalitions(
@@ -199,7 +179,7 @@ def _add_sampled(
     background: NDArray,
     values: NDArray,
     variances: NDArray,
-    seed: tuple[int, int],
+    first_row: int,
 ) -> None:
     """Add values, and their variances, by a permutation for each background row and the
     same one in reverse.
@@ -216,7 +196,7 @@ def _add_sampled(
     n_repeated = repeated_rows(len(background))
 
     def explain(i: int) -> None:
-        rng = np.random.default_rng([*seed, i])
+        rng = np.random.default_rng([0, first_row, i])
         ways = _changes(parts, X[i], background, d, rng)
         first = ways.mean(axis=0)
         again = _changes(parts, X[i], background[:n_repeated], d, rng)
@@ -232,9 +212,9 @@ def _add_sampled(
 
 def repeated_rows(n_background: int) -> int:
     """Number of background rows for which sampled coalitions are drawn twice, so
-    that they tell the error.
+    that they tell the error: a quarter of them, and at least 32.
     """
-    return min(max(n_background // REPEATED, FEWEST_REPEATED), n_background)
+    return min(max(n_background // 4, 32), n_background)
 
 
 def _changes(
