@@ -25,12 +25,8 @@ from bochner.display.importance_displays import (
 from bochner.explanations.attribution import Explanation
 from bochner.markup import cut_all, number, shown_value, signed
 
-SIGNS = 0.4  # of the range, left beside bars for their numbers
-MOST_STEPS, MOST_SWARMS, STEP_WIDTH, VALUE_WIDTH = 10, 15, 32, 24
-# Inches; places along the axis; half a swarm, of its row
-SWARM_HEIGHT, SWARM_BINS, THICKNESS = 0.3, 60, 0.42
-# Of points whose value is low, middle and high in its column
-SHADES = (BLUE, PURPLE, VERMILION)
+MOST_STEPS, STEP_WIDTH = 10, 32
+SWARM_HEIGHT = 0.3  # inches
 
 
 def _of_output(
@@ -47,7 +43,7 @@ def _of_output(
         raise ValueError(
             f"There are several outputs: name one as output=, of {', '.join(names)}."
         )
-    k = names.index(output) if isinstance(output, str) and output in names else output
+    k = names.index(output) if output in names else output
     if isinstance(k, str) or not -len(names) <= k < len(names):
         raise ValueError(
             f"output must be one of {', '.join(names)}, or its number, got {output!r}."
@@ -135,7 +131,7 @@ class WaterfallDisplay(Display):
         values = one.values[row]
         first = largest(np.abs(values), max_columns)
         names = [
-            f"{name} = {shown_value(value, VALUE_WIDTH)}"
+            f"{name} = {shown_value(value, 24)}"
             for name, value in zip(
                 cut_all((one.feature_names[j] for j in first), STEP_WIDTH),
                 one.data[row][first],
@@ -170,7 +166,8 @@ class WaterfallDisplay(Display):
         title = f"{self.title}: {total}, from {number(self.base)} on average"
         across = self.unit[:1].upper() + self.unit[1:]
         shown = np.append(starts, ends)
-        room = SIGNS * (np.ptp(shown) or 1.0)
+        # Room beside the bars for their numbers
+        room = 0.4 * (np.ptp(shown) or 1.0)
         xlim = shown.min() - room, shown.max() + room
         ax.set(xlabel=across, title=title, xlim=xlim)
 
@@ -230,7 +227,7 @@ class BeeswarmDisplay(Display):
         explanation: Explanation,
         *,
         output: int | str | None = None,
-        max_columns: int = MOST_SWARMS,
+        max_columns: int = 15,
     ) -> Self:
         """Collect what is drawn.
 
@@ -271,14 +268,20 @@ class BeeswarmDisplay(Display):
         ax = self.ax_
         values = self.values
         size = np.clip(2000 / max(len(values), 1), 3, 16)
-        edges = np.linspace(values.min(), values.max() + 1e-300, SWARM_BINS + 1)
+        edges = np.linspace(values.min(), values.max() + 1e-300, 61)
         shades: Look = {}
         if "color" not in kwargs:
-            cmap = ListedColormap(SHADES).with_extremes(bad=GREY)
+            # Of values that are low, middle and high in their column
+            cmap = ListedColormap((BLUE, PURPLE, VERMILION)).with_extremes(bad=GREY)
             shades = {"cmap": cmap, "vmin": 0, "vmax": 1, "plotnonfinite": True}
         self.points_: list[Any] = []
         for j in name_rows(ax, self.names):
-            place = j + swarm(values[:, j], edges)
+            # Off the axis at random, the farther the more points are in the same bin
+            bins = np.digitize(values[:, j], edges)
+            crowd = np.bincount(bins)[bins]
+            offsets = np.random.default_rng(0).uniform(-1, 1, len(values))
+            offsets *= (crowd - 1) / max(crowd.max(initial=1), 2)
+            place = j + 0.42 * offsets
             look = {"s": size, "linewidths": 0, **shades, **kwargs}
             if shades:
                 look["c"] = self.places[:, j]
@@ -380,13 +383,3 @@ def _places(column: NDArray) -> Floats:
         return np.full(len(column), np.nan)
     ranks = rankdata(numbers, nan_policy="omit") - 1
     return ranks / max(np.nanmax(ranks, initial=0.0), 1.0)
-
-
-def swarm(values: NDArray, edges: NDArray) -> Floats:
-    """Offsets of points across the axis, at random and the larger the more points
-    there are in a bin of their values.
-    """
-    bins = np.digitize(values, edges)
-    crowd = np.bincount(bins)[bins]
-    offsets = np.random.default_rng(0).uniform(-1, 1, len(values))
-    return THICKNESS * offsets * (crowd - 1) / max(crowd.max(initial=1), 2)

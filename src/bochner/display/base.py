@@ -74,9 +74,17 @@ class Display:
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # the subclasses are dataclasses
-            given = getattr(self, field.name)
-            if given is not None:
-                setattr(self, field.name, _as_field(given, str(field.type)))
+            value = getattr(self, field.name)
+            kind = str(field.type)
+            if value is None:
+                continue
+            if kind in ("Array", "Values"):
+                value = np.asarray(value, np.float64 if kind == "Array" else None)
+            elif kind == "Sequence[Array]":
+                value = [np.asarray(one, np.float64) for one in value]
+            elif kind.startswith("Sequence"):
+                value = list(value)
+            setattr(self, field.name, value)
 
     def height(self, width: float) -> float:
         """Height that suits a figure of a width, both in inches."""
@@ -144,15 +152,6 @@ class Display:
         raise NotImplementedError
 
 
-def _as_field(value: Any, kind: str) -> Any:
-    """What is given for a field, as the annotation of the field says."""
-    if kind == "Sequence[Array]":
-        return [np.asarray(one, np.float64) for one in value]
-    if kind in ("Array", "Values"):
-        return np.asarray(value, np.float64 if kind == "Array" else None)
-    return list(value) if kind.startswith("Sequence") else value
-
-
 def fitted_attribute(model: Any, name: str) -> Any:
     """Return a fitted attribute of a model, or say why it has none."""
     value = getattr(model, name, None)
@@ -169,8 +168,6 @@ def fitted_attribute(model: Any, name: str) -> Any:
         )
     raise ValueError(
         f"This model has nothing to draw: its {name} is None, as after a fit with a "
-        "given kernel or feature map, with "
-        "metric='isotropic', or on too few rows. Fit it on 250 rows or more, with "
-        "kernel='auto', features='auto' and "
-        "metric='auto'."
+        "given kernel or feature map, with metric='isotropic', or on too few rows. Fit "
+        "it on 250 rows or more, with kernel='auto', features='auto' and metric='auto'."
     )

@@ -18,10 +18,7 @@ INDIGO, WINE, OLIVE = "#332288", "#882255", "#999933"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY, INDIGO, WINE, OLIVE)
 LOOKS = tuple(zip(COLOURS, "osD^vPX<>p", strict=True))
 DOTTED = {"marker": "o", "markersize": 4.5}  # of lines through few points
-LARGE_NUMBER = 1e4
-DECADES = 2.0  # of a logarithmic axis, from which on only powers of ten have labels
 LETTER = 0.52  # mean width of a character over its size
-TITLE_GAP = 6.0  # points
 # Settings of matplotlib while a display draws: all text is a little smaller than the
 # user's
 STYLE: Any = {
@@ -140,7 +137,7 @@ def finish(axes: Sequence[Any]) -> None:
         if legend := ax.get_legend():
             height = legend.get_window_extent().height / ax.figure.dpi * 72
             title = ax.get_title(loc="left")
-            ax.set_title(title, pad=height + 2 * TITLE_GAP)
+            ax.set_title(title, pad=height + 12)
         ax.spines[["top", "right"]].set_visible(bool(ax.images))
 
 
@@ -157,12 +154,13 @@ def _short_ticks(axis: Any) -> None:
 
     low, high = axis.get_view_interval()
     if axis.get_scale() == "log":
-        subs = [1, 2, 5] if high < 10**DECADES * low else [1]
+        # From two decades on only powers of ten have labels
+        subs = [1, 2, 5] if high < 100 * low else [1]
         axis.set_major_locator(LogLocator(subs=subs))
         axis.set_minor_formatter(NullFormatter())
     elif not isinstance(axis.get_major_formatter(), ScalarFormatter):
         return
-    if max(-low, high) >= LARGE_NUMBER:
+    if max(-low, high) >= 1e4:
         axis.set_major_formatter(EngFormatter(sep=""))
     elif axis.get_scale() == "log":
         axis.set_major_formatter("{x:g}")

@@ -13,12 +13,9 @@ from numpy.typing import NDArray
 from bochner.display import canvas
 from bochner.display.base import HEIGHT, Block, Display, Look
 from bochner.display.canvas import GREY
+from bochner.explanations.effects import TITLES
 
-ROW = 2.4  # inches: height of one of several rows of panels
-MOST_OUTPUTS, MOST_LEVELS, FEW_LEVELS = 5, 12, 2
 LEVEL_WIDTH = 26
-ASIDE = 0.08  # of the range, by which a missing value lies beside it
-TITLES = {"partial": "Partial dependence", "accumulated": "Accumulated local effects"}
 
 
 class EffectDisplay(Display):
@@ -95,11 +92,11 @@ class EffectDisplay(Display):
 
     def _blocks(self) -> list[Block]:
         n = len(self.effects)
-        return [Block(HEIGHT if n == 1 else ROW, n)]
+        return [Block(HEIGHT if n == 1 else 2.4, n)]
 
     def _draw(self, kwargs: Look) -> None:
         spans = np.max([one.span for one in self.effects], axis=0)
-        shown = np.sort(np.argsort(-spans, kind="stable")[:MOST_OUTPUTS]).tolist()
+        shown = np.sort(np.argsort(-spans, kind="stable")[:5]).tolist()
         self.lines_: list[Any] = []
         self.bands_: list[Any] = []
         label = self.what.capitalize()
@@ -135,7 +132,7 @@ class EffectDisplay(Display):
                 self.bands_.append(canvas.draw_band(ax, x, ends, colour))
             if not has_position.all():
                 # The missing value, beside the others
-                beside = x[-1] + ASIDE * (np.ptp(x) or 1.0)
+                beside = x[-1] + 0.08 * (np.ptp(x) or 1.0)
                 square: Look = {"color": colour, "marker": "s", "markersize": 4}
                 ax.errorbar(beside, one.mean[-1, k], _halves(one, [-1], k), **square)
         if not has_position.all():
@@ -146,7 +143,7 @@ class EffectDisplay(Display):
         ax.plot(inside, np.full(len(inside), 0.02), "|", **look)
 
     def _draw_levels(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
-        n = min(len(one.values), MOST_LEVELS)
+        n = min(len(one.values), 12)
         places = np.arange(n)
         for i, k in enumerate(shown):
             beside = places + 0.15 * (i - (len(shown) - 1) / 2)
@@ -156,7 +153,7 @@ class EffectDisplay(Display):
             drawn = ax.errorbar(beside, one.mean[:n, k], halves, **look)
             self.lines_.append(drawn.lines[0])
         names = canvas.shortened_all(one.labels[:n], LEVEL_WIDTH)
-        ax.set_xticks(places, names, rotation=90 if n > FEW_LEVELS else 0)
+        ax.set_xticks(places, names, rotation=90 if n > 2 else 0)
         ax.set_xlim(-0.6, n - 0.4)
 
 

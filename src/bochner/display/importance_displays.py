@@ -14,8 +14,7 @@ from bochner.display.base import Array, Block, Display, Look
 from bochner.display.canvas import BLUE, GREY
 from bochner.scores.measures import Z
 
-MOST_BARS = 20
-BAR_HEIGHT, SIDES, FEWEST = 0.28, 1.1, 5  # inches; bars
+SIDES = 1.1  # inches
 
 
 def largest(sizes: NDArray, max_columns: int) -> Indices:
@@ -42,7 +41,7 @@ def draw_bars(ax: Any, names: Sequence[str], lengths: Array, **look: Any) -> Any
 
 def bar_block(names: Sized) -> Block:
     """The panel of a bar for each name."""
-    return Block(SIDES + BAR_HEIGHT * max(len(names), FEWEST))
+    return Block(SIDES + 0.28 * max(len(names), 5))
 
 
 class ImportanceDisplay(Display):
@@ -91,7 +90,7 @@ class ImportanceDisplay(Display):
     n_columns: int | None = None
 
     @classmethod
-    def from_importance(cls, importance: Any, *, max_columns: int = MOST_BARS) -> Self:
+    def from_importance(cls, importance: Any, *, max_columns: int = 20) -> Self:
         """Collect what is drawn.
 
         Parameters

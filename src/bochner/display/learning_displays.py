@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import cycle
 from typing import Any, Self
 
 import numpy as np
@@ -16,9 +15,7 @@ from sklearn.utils import _safe_indexing as take
 
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values, fitted_attribute
-from bochner.display.canvas import BLUE, DOTTED, GREY, LOOKS, VERMILION
-
-PANEL, ROW = 1.9, 2.8  # inches
+from bochner.display.canvas import BLUE, DOTTED, GREY, VERMILION
 
 
 class LearningDisplay(Display):
@@ -134,8 +131,9 @@ class LearningDisplay(Display):
         ValueError
             Without `rows` and `sizes`, and for more rows than there are.
         """
-        n = len(np.asarray(y))
         targets = np.asarray(y)
+        n = len(targets)
+        is_class = is_classifier(model)
         if not (len(seeds) and (len(rows) or len(sizes))) or max(rows, default=0) > n:
             raise ValueError(
                 f"There must be seeds, and rows up to {n} or sizes: {seeds!r}, "
@@ -154,8 +152,10 @@ class LearningDisplay(Display):
                 start = time.perf_counter()
                 machine.fit(training_rows, targets[order[:part]])
                 seconds[i, j] = time.perf_counter() - start
-                errors[i, j] = _error(machine, *test)
-        error = "Error rate" if is_classifier(model) else "RMSE / deviation"
+                # Share of wrong labels, or the root of 1 - R2: RMSE over deviation
+                missed = 1 - machine.score(*test)
+                errors[i, j] = missed if is_class else np.sqrt(missed)
+        error = "Error rate" if is_class else "RMSE / deviation"
         unit = "grids" if getattr(model, "features", None) == "binning" else "features"
         return cls(rows, errors[:S], sizes, errors[S:], seconds[S:], error, unit)
 
@@ -176,7 +176,7 @@ class LearningDisplay(Display):
         n = len(self._curves)
         if not n:
             raise ValueError("There is nothing to draw: give rows or sizes.")
-        return [Block(ROW, n, PANEL)]
+        return [Block(2.8, n, 1.9)]
 
     def _draw(self, kwargs: Look) -> None:
         self.lines_ = []
@@ -192,14 +192,6 @@ class LearningDisplay(Display):
         self.ax_.set_title(canvas.of_draws(self._curves[0][1]))
 
 
-def _error(model: Any, X: Any, y: ArrayLike) -> float:
-    """Share of wrong labels, or the RMSE over the deviation: the root of 1 - R2."""
-    missed = 1 - model.score(X, y)
-    return float(missed if is_classifier(model) else np.sqrt(missed))
-
-
-# Inches: of what is above and below the candidates, of each, and of both panels
-MARGINS, CANDIDATE_HEIGHT, SIZES_HEIGHT, WIDE_ENOUGH = 1.4, 0.6, 3.2, 5.0
 UNITS = {
     "squared error": "standardised squared error",
     "log loss": "log loss [nats]",
@@ -303,14 +295,15 @@ class SizeDisplay(Display):
         return cls.from_report(fitted_attribute(model, "report_"))
 
     def _blocks(self) -> list[Block]:
-        candidates = MARGINS + CANDIDATE_HEIGHT * len(self.candidates)
+        # Inches: what is above and below the candidates, and each of them
+        candidates = 1.4 + 0.6 * len(self.candidates)
         n = bool(self.sizes) + bool(self.candidates)
         if not n:
             raise ValueError(
                 "There is nothing to draw: neither sizes nor candidates were tried."
             )
-        height = max(candidates, SIZES_HEIGHT if self.sizes else 0.0)
-        return [Block(height, n, WIDE_ENOUGH)]
+        height = max(candidates, 3.2 if self.sizes else 0.0)
+        return [Block(height, n, 5.0)]
 
     def _draw(self, kwargs: Look) -> None:
         loss = f"Mean {UNITS.get(self.criterion, self.criterion)}"
@@ -319,30 +312,9 @@ class SizeDisplay(Display):
         self.errorbars_: list[Any] = []
         if self.sizes:
             self._draw_sizes(loss, kwargs)
-        if self.candidates:
-            self._draw_candidates(self.axes_[-1], loss)
-
-    def _draw_sizes(self, loss: str, kwargs: Look) -> None:
-        ax = self.ax_
-        curves: dict[str, list[tuple[float, float]]] = {}
-        for name, size, value in self.sizes:
-            curves.setdefault(name, []).append((size, value))
-        for (name, curve), (colour, marker) in zip(
-            curves.items(), cycle(LOOKS), strict=False
-        ):
-            tried = np.array(sorted(curve))
-            best = tried[[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]]
-            look = {"marker": marker, "markersize": 4.5, "color": colour}
-            look["label"] = canvas.shortened(name)
-            self.lines_ += ax.plot(*tried.T, **look | kwargs)
-            look = {"color": colour, "markersize": 14, "markeredgecolor": "white"}
-            self.minima_ += ax.plot(*best.T, "*", **look)
-        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
-        title = "Scales tried, the best starred"
-        ax.set(xlabel="Scale of the metric (log2)", ylabel=loss, title=title)
-        canvas.add_legend(ax, self.lines_)
-
-    def _draw_candidates(self, ax: Any, loss: str) -> None:
+        if not self.candidates:
+            return
+        ax = self.axes_[-1]
         ranked = sorted(self.candidates, key=lambda one: one.loss)
         labels = []
         for i, one in enumerate(ranked):
@@ -365,3 +337,22 @@ class SizeDisplay(Display):
             title += f" on {self.rows_held_out:,} validation rows"
         ends = (len(ranked) - 0.5, -0.5)
         ax.set(xlabel=f"{loss} ± s.e.", title=title, ylim=ends)
+
+    def _draw_sizes(self, loss: str, kwargs: Look) -> None:
+        ax = self.ax_
+        curves: dict[str, list[tuple[float, float]]] = {}
+        for name, size, value in self.sizes:
+            curves.setdefault(name, []).append((size, value))
+        for k, (name, curve) in enumerate(curves.items()):
+            colour, marker = canvas.look(k)
+            tried = np.array(sorted(curve))
+            best = tried[[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]]
+            look = {"marker": marker, "markersize": 4.5, "color": colour}
+            look["label"] = canvas.shortened(name)
+            self.lines_ += ax.plot(*tried.T, **look | kwargs)
+            look = {"color": colour, "markersize": 14, "markeredgecolor": "white"}
+            self.minima_ += ax.plot(*best.T, "*", **look)
+        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
+        title = "Scales tried, the best starred"
+        ax.set(xlabel="Scale of the metric (log2)", ylabel=loss, title=title)
+        canvas.add_legend(ax, self.lines_)

@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.preprocessing import scale
 
-from bochner.arrays import Floats
 from bochner.data.outliers import drawn
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values
@@ -19,9 +17,7 @@ from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
 from bochner.display.map_view import estimated_gram, view
 from bochner.display.row_access import principal_axes
 from bochner.features.fourier import FourierFeatures
-from bochner.theory.pair_kernels import dense
 
-POINTS = 200  # of a line
 UNKNOWN_COLUMNS = "How many columns there are is not known: fit the map, or give X."
 
 
@@ -140,16 +136,16 @@ class KernelDisplay(Display):
         names = seen.names(X, start.shape[1])
         _check_column("direction", direction, len(names))
         e = np.eye(len(names))[direction]
-        t = np.linspace(0, max_distance, POINTS)
+        t = np.linspace(0, max_distance, 200)
         line = start[:1] + t[:, np.newaxis] * e
         # Bins are learned on the points of the line
         is_binned = seen.unit == "grids"
         rows = line if is_binned else start
         fit = seen.same_draw if is_binned else seen.fitted_map
-        estimate = _estimates_from_first(fit(rows, random_state), line)
+        estimate = estimated_gram(fit(rows, random_state), line, 1)[:, 0]
         seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws)
         maps = (seen.new_draw(rows, seed) for seed in seeds.tolist())
-        draws = [_estimates_from_first(one, line) for one in maps]
+        draws = [estimated_gram(one, line, 1)[:, 0] for one in maps]
         return cls(
             t,
             seen.exact(line[:1], line)[0],
@@ -177,19 +173,12 @@ class KernelDisplay(Display):
         canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
 
 
-def _estimates_from_first(features: Any, line: NDArray) -> Floats:
-    """z(x)'z(y) of the first row x and every row y."""
-    Z = features.transform(line)
-    return dense(Z @ Z[:1].T).ravel()
-
-
 def _check_column(name: str, column: Any, d: int) -> None:
     """ValueError where a number is not that of one of d columns."""
     if not isinstance(column, int | np.integer) or not 0 <= column < d:
         raise ValueError(f"{name} must be a column from 0 to {d - 1}, got {column!r}.")
 
 
-PICTURE, ROW = 1.75, 2.4  # inches: least width of a picture, and height
 ORDERS = ("component", "given")
 
 
@@ -302,7 +291,7 @@ class GramDisplay(Display):
         return cls(seen.exact(rows), estimates, sizes, seen.unit)
 
     def _blocks(self) -> list[Block]:
-        return [Block(ROW, 1 + len(self.estimates), PICTURE)]
+        return [Block(2.4, 1 + len(self.estimates), 1.75)]
 
     def _draw(self, kwargs: Look) -> None:
         titles = ["Exact kernel"]
@@ -324,7 +313,6 @@ class GramDisplay(Display):
 
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-TINY = np.finfo(float).tiny
 
 
 class ErrorDisplay(Display):
@@ -466,7 +454,7 @@ class ErrorDisplay(Display):
             mean = errors.mean(axis=1)
             ends = (errors.min(axis=1), errors.max(axis=1))
             # The line c / sqrt(D) that fits the logarithms
-            c = np.exp(np.mean(np.log(np.maximum(mean, TINY) * root)))
+            c = np.exp(np.mean(np.log(np.maximum(mean, np.finfo(float).tiny) * root)))
             self.fits_ += ax.plot(self.sizes, c / root, "--", color=GREY)
             self.bands_.append(canvas.draw_band(ax, self.sizes, ends, colour))
             look = {"color": colour, "marker": marker, "label": label, **kwargs}
@@ -491,7 +479,6 @@ CELLS = 400  # of the axis of a density, which is smoothed by one of them
 # size to an end of it
 REACH, SPARE = 18.0, 1.2
 SAMPLING, TAPER = 4.0, 6.0  # steps of the transform in those of the axis; its end
-MOST_BARS = 60
 
 
 class SpectrumDisplay(Display):
@@ -608,7 +595,7 @@ class SpectrumDisplay(Display):
         ends = low, high = self.grid[0], self.grid[-1]
         n = len(self.drawn)
         weights = np.full(n, 1 / n) if self.weights is None else self.weights
-        bars = int(np.clip(2 * np.sqrt(n), 5, MOST_BARS))
+        bars = int(np.clip(2 * np.sqrt(n), 5, 60))
         edges = np.linspace(low, high, bars + 1)
         look: Look = {"color": BLUE, "alpha": 0.35, "edgecolor": "white"}
         look |= {"label": f"{n:,} drawn", **kwargs}

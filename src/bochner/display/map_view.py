@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,26 +22,21 @@ from bochner.features.leaves import estimated_kernel, size_name
 from bochner.theory.pair_kernels import dense
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """A map of random features, fitted or not.
 
     Attributes
     ----------
     features : FourierFeatures or BinningFeatures
+    size_name : str
+        Parameter that is the size of the map.
+    unit : str
+        What the size counts.
     """
 
     features: Any
-
-    @property
-    def size_name(self) -> str:
-        """Parameter that is the size of the map."""
-        return str(size_name(self.features))
-
-    @property
-    def unit(self) -> str:
-        """What the size counts."""
-        return "grids" if self.size_name == "n_grids" else "features"
+    size_name: str
+    unit: str
 
     @property
     def fitted(self) -> bool:
@@ -109,14 +103,15 @@ def view(features: Any, *kinds: type) -> View:
     """
     kinds = kinds or (FourierFeatures, BinningFeatures)
     if isinstance(features, kinds):
-        return View(features)
+        name = str(size_name(features))
+        return View(features, name, "grids" if name == "n_grids" else "features")
     raise ValueError(
         f"This display draws {' or '.join(kind.__name__ for kind in kinds)}, and got a "
         f"{type(features).__name__}: of a model or of several maps give one single map."
     )
 
 
-def estimated_gram(features: Any, X: NDArray) -> Floats:
-    """z(x)'z(y) of all pairs of the rows, on which bins were learned."""
+def estimated_gram(features: Any, X: NDArray, n: int | None = None) -> Floats:
+    """z(x)'z(y) of all rows x and all y, or the first n; bins were learned on them."""
     Z = features.transform(X)
-    return dense(Z @ Z.T)
+    return dense(Z @ Z[:n].T)

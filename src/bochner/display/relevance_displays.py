@@ -14,12 +14,9 @@ from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, fitted_attribute
 from bochner.display.canvas import BLUE, GREY
 from bochner.display.importance_displays import bar_block, draw_bars, largest
-from bochner.features.metric import Metric
 from bochner.markup import percent
 
-# Inches
-WARP_HEIGHT, WARP_WIDTH = 1.5, 1.75
-MOST_BARS, FEW_KNOTS, NARROW_NAME = 20, 20, 22
+MOST_BARS = 20
 
 
 class Warp(NamedTuple):
@@ -49,45 +46,6 @@ class Warp(NamedTuple):
     unit: str = ""
 
 
-def relevant_warps(
-    metric: Metric, names: Sequence[str], columns: Sequence[Any], most: int
-) -> list[Warp]:
-    """Distances along columns with warps that are not flat, the most relevant column
-    first.
-
-    Parameters
-    ----------
-    metric : bochner.features.Metric
-    names : sequence of d str
-    columns : sequence
-        Encoded columns, in whose units the metric is; none where it is in those of the
-        rows.
-    most : int
-        Columns.
-    """
-    shift, scale = table_units(columns, metric.n_features_in_)
-    units = {
-        column.start: PARTS[column.kind][0]
-        for column in columns
-        if isinstance(column, TimeColumn) and column.kind != "time"
-    }
-    # Of learned metrics only those of the L1 distance mix warped coordinates; without
-    # a mixture or a second coordinate the L1 and the Euclidean distance are the same
-    order = 1 if (metric.warped_ < metric.linear_.shape[1]).any() else 2
-    warps = []
-    for j in _warped_columns(metric)[:most].tolist():
-        knots = np.unique(metric.knots_[metric.source_[metric.warped_] == j])
-        # The length of the way in all coordinates of the column, of which one may be
-        # its value and one its rank
-        rows = np.zeros((len(knots), metric.n_features_in_))
-        rows[:, j] = knots
-        steps = np.diff(metric.coordinates(rows), axis=0)
-        along = np.append(0.0, np.cumsum(np.linalg.norm(steps, order, axis=1)))
-        x = shift[j] + scale[j] * knots
-        warps.append(Warp(names[j], x, along, units.get(j, "")))
-    return warps
-
-
 def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArray]:
     """Shift and scale from encoded columns back to those of the table: of numbers,
     and of dates and durations.
@@ -100,21 +58,6 @@ def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArra
         elif isinstance(column, TimeColumn) and column.kind != "time":
             shift[column.start], scale[column.start] = column.shift, column.scale
     return shift, scale
-
-
-def _warped_columns(metric: Metric) -> NDArray[np.intp]:
-    """Columns with warps that move, the most relevant first, of equal ones that
-    whose warps go farthest.
-    """
-    if not len(metric.warped_):
-        return np.empty(0, np.intp)
-    span = np.bincount(
-        metric.source_[metric.warped_],
-        np.ptp(metric.levels_, axis=1),
-        metric.n_features_in_,
-    )
-    order = np.lexsort((-span, -metric.relevance_))
-    return order[span[order] > 0]
 
 
 class MetricDisplay(Display):
@@ -210,8 +153,35 @@ class MetricDisplay(Display):
             )
         if n_warps < 0:
             raise ValueError(f"n_warps must not be negative, got {n_warps}.")
-        warps = relevant_warps(metric, names, columns, n_warps)
-        return cls(metric.relevance_, names, warps, len(_warped_columns(metric)))
+        # Columns with warps that are not flat, the most relevant first, of equal ones
+        # that whose warps go farthest
+        column_of_warp = metric.source_[metric.warped_]
+        ways = [np.ptp(levels) for levels in metric.levels_]
+        span = np.bincount(column_of_warp, ways, d)
+        order = np.lexsort((-span, -metric.relevance_))
+        warped = order[span[order] > 0].tolist()
+        shift, scale = table_units(columns, d)
+        units = {
+            column.start: PARTS[column.kind][0]
+            for column in columns
+            if isinstance(column, TimeColumn) and column.kind != "time"
+        }
+        # Of learned metrics only those of the L1 distance mix warped coordinates;
+        # without a mixture or a second coordinate the L1 and the Euclidean distance are
+        # the same
+        norm = 1 if (metric.warped_ < metric.linear_.shape[1]).any() else 2
+        warps = []
+        for j in warped[:n_warps]:
+            knots = np.unique(metric.knots_[column_of_warp == j])
+            # The length of the way in all coordinates of the column, of which one may
+            # be its value and one its rank
+            rows = np.zeros((len(knots), d))
+            rows[:, j] = knots
+            steps = np.diff(metric.coordinates(rows), axis=0)
+            along = np.append(0.0, np.cumsum(np.linalg.norm(steps, norm, axis=1)))
+            x = shift[j] + scale[j] * knots
+            warps.append(Warp(names[j], x, along, units.get(j, "")))
+        return cls(metric.relevance_, names, warps, len(warped))
 
     @classmethod
     def from_estimator(cls, model: Any, n_warps: int = 12) -> Self:
@@ -276,23 +246,18 @@ class MetricDisplay(Display):
     def _blocks(self) -> list[Block]:
         blocks = [bar_block(self.relevance[:MOST_BARS])]
         if self.warps:
-            blocks.append(Block(WARP_HEIGHT, len(self.warps), WARP_WIDTH))
+            blocks.append(Block(1.5, len(self.warps), 1.75))
         return blocks
 
     def _draw(self, kwargs: Look) -> None:
         sharey = kwargs.pop("sharey")
-        self.bars_ = self._draw_relevance(self.ax_)
-        self.lines_: list[Any] = []
-        if self.warps:
-            self._draw_warps(self.axes_[1:], sharey, kwargs)
-
-    def _draw_relevance(self, ax: Any) -> Any:
+        ax = self.ax_
         shown = largest(self.relevance, MOST_BARS)
         d = len(self.feature_names)
         lengths = self.relevance[shown]
-        bars = draw_bars(ax, [self.feature_names[j] for j in shown], lengths)
+        self.bars_ = draw_bars(ax, [self.feature_names[j] for j in shown], lengths)
         labels = list(map(percent, lengths))
-        ax.bar_label(bars, labels, padding=3, color=GREY, fontsize="small")
+        ax.bar_label(self.bars_, labels, padding=3, color=GREY, fontsize="small")
         canvas.percent_ticks(ax.xaxis)
         title = "Relevance"
         if not lengths.any():
@@ -301,19 +266,19 @@ class MetricDisplay(Display):
             title += f": the {len(shown)} largest of {d:,} columns"
         ends = (0, 1.18 * (lengths.max(initial=0.0) or 1.0))
         ax.set(xlabel="Share of the mean distance", title=title, xlim=ends)
-        return bars
-
-    def _draw_warps(self, axes: Any, sharey: bool, kwargs: Look) -> None:
+        self.lines_: list[Any] = []
+        if not self.warps:
+            return
         largest_level = max(np.max(warp.w) for warp in self.warps)
-        for ax, warp in zip(axes, self.warps, strict=True):
-            marker = "." if len(warp.x) <= FEW_KNOTS else ""
+        for ax, warp in zip(self.axes_[1:], self.warps, strict=True):
+            marker = "." if len(warp.x) <= 20 else ""
             look = {"color": BLUE, "marker": marker, **kwargs}
             self.lines_ += ax.plot(warp.x, warp.w, **look)
-            ax.set_xlabel(canvas.shortened(warp.name, NARROW_NAME))
+            ax.set_xlabel(canvas.shortened(warp.name, 22))
             canvas.mark_units(ax.xaxis, warp.unit)
             if sharey:
                 ax.set_ylim(0, 1.06 * largest_level)
         n = len(self.warps)
         whole = self.n_warped or 0
         title = f"Warps: {n} of {whole:,}" if whole > n else "Warps"
-        axes[0].set(ylabel="Distance", title=title)
+        self.axes_[1].set(ylabel="Distance", title=title)

@@ -33,10 +33,8 @@ from bochner.scores import (
     wilson_interval,
 )
 
-POINTS, MOST_DOTS, MOST_SMOOTHED = 200, 1000, 5000
-MOST_BINS, BIN_ROWS = 20, 10  # of rows of similar value; rows of one, about
-# Of the range at either end; share of the rows that may be beyond it
-BEYOND, TAIL = 0.08, 0.005
+POINTS, MOST_DOTS = 200, 1000
+TAIL = 0.005  # share of the rows at either end that may be beyond the grid
 
 
 class Band(NamedTuple):
@@ -166,25 +164,26 @@ class BandDisplay(Display):
         row_numbers = np.flatnonzero(np.isfinite(values))
         of_bins = n_columns(X) > 1 or unit != ""
         if of_bins:
-            row_numbers = drawn(row_numbers, MOST_SMOOTHED)
+            row_numbers = drawn(row_numbers, 5000)
             x = values[row_numbers]
             rows = take(X, row_numbers)
-            bins = equal_count_bins(x, min(len(x) // BIN_ROWS + 1, MOST_BINS))
+            # Rows that are alike, at least about 10
+            bins = equal_count_bins(x, min(len(x) // 10 + 1, 20))
         else:
             # Even steps through the range, but for the few values that are far off,
             # and somewhat beyond
             ends = np.quantile(values[row_numbers], [TAIL, 1 - TAIL])
-            room = BEYOND * np.ptp(ends) or 0.5
+            room = 0.08 * np.ptp(ends) or 0.5
             x = np.linspace(ends[0] - room, ends[1] + room, POINTS)
             rows = pa.table({name: x}) if is_frame(X) else x[:, np.newaxis]
             bins = np.arange(POINTS)
         in_bin = bins == np.arange(bins.max() + 1)[:, np.newaxis]
         means = in_bin / in_bin.sum(axis=1, keepdims=True)
         mean = means @ target_of(model.predict(rows))
-        bands = []
-        for level in levels:
-            low, high = (means @ interval_of(model, rows, level)).T
-            bands.append(Band(level, low, high))
+        bands = [
+            Band(level, *(means @ interval_of(model, rows, level)).T)
+            for level in levels
+        ]
         points = None
         if y is not None:
             targets = target_of(y)
@@ -194,8 +193,7 @@ class BandDisplay(Display):
             points = points[
                 drawn(np.flatnonzero(np.isfinite(points).all(1)), MOST_DOTS)
             ]
-        label = str(getattr(y, "name", None) or "target")
-        names = name, label
+        names = name, str(getattr(y, "name", None) or "target")
         return cls(means @ x, mean, bands, points, names, of_bins, unit)
 
     def _draw(self, kwargs: Look) -> None:
@@ -662,11 +660,6 @@ class WidthDisplay(Display):
         canvas.add_legend(ax)
 
 
-DIAGRAM = 4.6  # inches: height
-CROWD = 0.25  # height of the histogram, a share of the diagram's
-CELLS = 50  # of the histogram
-
-
 class ReliabilityDisplay(Display):
     """Frequency of an event against its predicted probability, in bins of about equal
     counts of rows.
@@ -805,11 +798,11 @@ class ReliabilityDisplay(Display):
                 )
             happened, p = judged_event(is_class.argmax(axis=1), p)
             event = f"class {labels[1]}" if len(labels) == 2 else "the predicted class"
-        counts = np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0]
+        counts = np.histogram(p, 50, (0, 1), weights=sample_weight)[0]
         return cls(reliability(happened, p, n_bins, sample_weight), counts, event)
 
     def _blocks(self) -> list[Block]:
-        return [Block(DIAGRAM)]
+        return [Block(4.6)]
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
@@ -824,7 +817,8 @@ class ReliabilityDisplay(Display):
         (self.line_,) = ax.plot(p, self.curve.frequency, **look)
         n = len(p)
         self.band_ = ax.vlines(p, *interval, color=BLUE, alpha=0.4, linewidth=4)
-        heights = low + CROWD * (high - low) * self.counts / self.counts.max()
+        # The histogram takes a quarter of the height
+        heights = low + 0.25 * (high - low) * self.counts / self.counts.max()
         edges = np.linspace(0, 1, len(heights) + 1)
         look = {"baseline": low, "color": GREY, "fill": True, "alpha": 0.35}
         self.histogram_ = ax.stairs(heights, edges, **look)

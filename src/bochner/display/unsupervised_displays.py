@@ -21,11 +21,7 @@ from bochner.display.relevance_displays import table_units
 from bochner.display.row_access import principal_axes
 from bochner.theory.pair_kernels import dense
 
-MOST_CATEGORIES = 20
-MOST_NUMBERS = 10  # that are whole, up to which they are labels
-MOST_POINTS = 20_000
-MOST_ROWS = 2000
-FAINT, SMALL, LARGE = 0.15, 10, 60
+FAINT = 0.15
 
 
 class Plane(NamedTuple):
@@ -70,18 +66,13 @@ class Plane(NamedTuple):
         return self.shift + self.scale * self.points(rows)
 
 
-def _point_size(n: int) -> float:
-    """Area of each of `n` points."""
-    return float(np.clip(20_000 / max(n, 1), 3, 20))
-
-
 def categories(labels: NDArray) -> Iterator[tuple[str, NDArray, str, str]]:
     """The 20 most frequent labels of n rows, sorted, and all others as one in grey: for
     each the name, a mask of its rows, colour and marker.
     """
     values = labels if labels.dtype.kind in "iuf" else labels.astype(str)
     distinct, counts = np.unique(values, return_counts=True)
-    shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
+    shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:20]])
     names = canvas.shortened_all(shown.tolist())
     for k, (name, value) in enumerate(zip(names, shown, strict=True)):
         yield name, values == value, *canvas.look(k)
@@ -188,7 +179,7 @@ class EmbeddingDisplay(Display):
                 f"components must be two of the {scores.shape[1]} scores of the "
                 f"model, got {components}."
             )
-        step = -(-len(scores) // MOST_POINTS)
+        step = -(-len(scores) // 20_000)
         shown_labels = None if labels is None else np.asarray(labels)[::step]
         first, second = components
         names = f"Score {first + 1}", f"Score {second + 1}"
@@ -196,29 +187,28 @@ class EmbeddingDisplay(Display):
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
-        look: Look = {"s": _point_size(len(self.scores)), "linewidths": 0}
-        self.points_ = []
-        self.colorbar_ = None
-        if self.labels is not None and self._are_categories():
-            look |= kwargs
-            self.points_ = draw_categories(ax, self.scores, self.labels, look)
-            canvas.add_legend(ax, title=self.label or None)
-        elif self.labels is not None:
-            look |= {"c": self.labels.astype(np.float64), "cmap": "viridis", **kwargs}
-            points = ax.scatter(*self.scores.T, **look)
-            self.points_.append(points)
-            self.colorbar_ = canvas.add_colour_bar(points, ax, self.label)
-        else:
-            look |= {"color": BLUE, **kwargs}
-            self.points_.append(ax.scatter(*self.scores.T, **look))
-        ax.set(xlabel=self.names[0], ylabel=self.names[1])
-
-    def _are_categories(self) -> bool:
         labels = self.labels
-        if labels.dtype.kind not in "iuf":
-            return True
-        distinct = np.unique(labels[np.isfinite(labels)])
-        return len(distinct) <= MOST_NUMBERS and (distinct % 1 == 0).all()
+        size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
+        look: Look = {"s": size, "linewidths": 0}
+        self.colorbar_ = None
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        if labels is None:
+            look |= {"color": BLUE, **kwargs}
+            self.points_ = [ax.scatter(*self.scores.T, **look)]
+            return
+        # Text, and a few whole numbers, are categories
+        are_categories = labels.dtype.kind not in "iuf"
+        if not are_categories:
+            distinct = np.unique(labels[np.isfinite(labels)])
+            are_categories = len(distinct) <= 10 and not (distinct % 1).any()
+        if are_categories:
+            look |= kwargs
+            self.points_ = draw_categories(ax, self.scores, labels, look)
+            canvas.add_legend(ax, title=self.label or None)
+        else:
+            look |= {"c": labels.astype(np.float64), "cmap": "viridis", **kwargs}
+            self.points_ = [ax.scatter(*self.scores.T, **look)]
+            self.colorbar_ = canvas.add_colour_bar(self.points_[0], ax, self.label)
 
 
 class ClusterDisplay(Display):
@@ -278,7 +268,7 @@ class ClusterDisplay(Display):
         model: Any,
         X: Any = None,
         *,
-        max_rows: int = MOST_ROWS,
+        max_rows: int = 2000,
         random_state: int = 0,
     ) -> Self:
         """Collect the training rows of a fitted model, or predict the clusters of given
@@ -453,23 +443,20 @@ class LabelDisplay(Display):
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
         for name, rows, colour, marker in categories(self.labels):
             free = rows & ~self.known
-            look: Look = {"s": SMALL, "color": colour, "alpha": shade[free]}
-            look |= {"marker": marker, "linewidths": 0, **kwargs}
+            look: Look = {"marker": marker, "linewidths": 0, "s": 10}
+            look |= {"color": colour, "alpha": shade[free], **kwargs}
             self.points_[name] = ax.scatter(*self.points[free].T, **look)
-            look = {"s": LARGE, "color": [colour], "label": name, "zorder": 3}
-            look |= {"edgecolors": "black", "linewidths": 1.0}
-            look |= {"marker": marker, **kwargs}
+            look = {"marker": marker, "linewidths": 1.0, "s": 60, "color": [colour]}
+            look |= {"edgecolors": "black", "label": name, "zorder": 3, **kwargs}
             self.known_[name] = ax.scatter(*self.points[rows & self.known].T, **look)
         canvas.add_legend(ax, list(self.known_.values()))
-        title = f"{self.known.sum():,} of {len(self.known):,} rows with a label"
-        title += "; shades: certainty"
+        n_known = f"{self.known.sum():,} of {len(self.known):,}"
+        title = f"{n_known} rows with a label; shades: certainty"
         x, y = map(canvas.shortened, self.names)
         ax.set(xlabel=x, ylabel=y, title=title)
 
 
-# Points along a side of the contours; share of the range around the rows
-SIDE, BESIDE = 60, 0.15
-LOWEST = 0.005  # share of scores left out of the contours' range
+SIDE = 60  # points along a side of the contours
 
 
 class NoveltyDisplay(Display):
@@ -554,7 +541,7 @@ class NoveltyDisplay(Display):
         row_numbers = drawn(np.arange(len(rows)), max_rows, random_state)
         points = plane.points(rows[row_numbers])
         low, high = points.min(axis=0), points.max(axis=0)
-        beside = BESIDE * np.where(high > low, high - low, 1.0)
+        beside = 0.15 * np.where(high > low, high - low, 1.0)
         sides = np.linspace(low - beside, high + beside, SIDE)
         grid = np.stack(np.meshgrid(*sides.T), axis=2).reshape(-1, 2)
         surface = detector.score_encoded(plane.centre + grid @ plane.directions)
@@ -569,22 +556,22 @@ class NoveltyDisplay(Display):
 
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
-        lowest = float(np.quantile(self.scores, LOWEST))
+        # Few of the lowest scores are left out of the contours' range
+        lowest = float(np.quantile(self.scores, 0.005))
         surface = np.clip(self.surface, min(lowest, self.offset) - 1.0, None)
-        self.contours_ = ax.contourf(
-            *self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5
-        )
+        look: Look = {"levels": 12, "cmap": "Greys_r", "alpha": 0.5}
+        self.contours_ = ax.contourf(*self.axes, surface, **look)
         if surface.min() < self.offset < surface.max():
             ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION)
         novel = self.scores < self.offset
-        look: Look = {"linewidths": 0, "zorder": 3}
+        look = {"linewidths": 0, "zorder": 3}
         look |= {"s": 9, "color": BLUE, "marker": "o", "label": "normal", **kwargs}
         self.normal_ = ax.scatter(*self.points[~novel].T, **look)
         look |= {"s": 16, "color": VERMILION, "marker": "s", "label": "novel", **kwargs}
         self.novel_ = ax.scatter(*self.points[novel].T, **look)
         canvas.add_legend(ax)
-        title = f"{novel.sum():,} of {len(novel):,} rows are novel"
-        title += f", with scores below {self.offset:.2f}"
+        n_novel = f"{novel.sum():,} of {len(novel):,}"
+        title = f"{n_novel} rows are novel, with scores below {self.offset:.2f}"
         x, y = map(canvas.shortened, self.names)
         ax.set(xlabel=x, ylabel=y, title=title)
 
