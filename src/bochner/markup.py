@@ -27,13 +27,12 @@ def text(value: Any) -> Markup:
 
 def printed(value: object) -> str:
     """Any value as text in which all characters print."""
-    return "".join(map(_escaped, str(value)))
-
-
-def _escaped(character: str) -> str:
-    if character in "\n " or (character.isprintable() and character not in STEERING):
-        return character
-    return character.encode("unicode_escape", "backslashreplace").decode()
+    return "".join(
+        one
+        if one in "\n " or (one.isprintable() and one not in STEERING)
+        else one.encode("unicode_escape", "backslashreplace").decode()
+        for one in str(value)
+    )
 
 
 def joined(parts: Iterable[Any]) -> Markup:

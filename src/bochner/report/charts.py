@@ -78,9 +78,24 @@ def chart(
         for panel in figure.axes:
             title = title or panel.get_title(loc="left").replace(r"\$", "$")
             panel.set_title("")
-            _draw_cells(panel)
+            # Images as cells, which are sharp at any size
+            images: list[Any] = list(panel.images)
+            for image in images:
+                values = image.get_array()
+                edges = (np.arange(n + 1) - 0.5 for n in values.shape[::-1])
+                look = {"cmap": image.cmap, "norm": image.norm, "zorder": 0}
+                panel.pcolormesh(*edges, values, **look)
+                image.remove()
         figure.savefig(written, format="svg", metadata=NO_METADATA)
-    drawn = _inline(written.getvalue(), key, printed(title), height)
+    # The SVG as an element of a page, without what only a file needs. What comes first
+    # are rules of style, which would be those of the whole page
+    _, _, inside = written.getvalue().partition("</defs>")
+    inside = re.sub(r"\s*\n\s*", " ", inside.removesuffix("</svg>\n"))
+    # In elements, not in texts, which hold no ">" of their own
+    inside = re.sub("<[^>]+>", lambda element: _of_page(element[0], key), inside)
+    box = f"0 0 {POINTS * WIDTH:g} {POINTS * height:g}"
+    label = printed(title)
+    drawn = tag("svg", Markup(inside), viewBox=box, role="img", aria_label=label)
     return tag("figure", tag("figcaption", title), drawn)
 
 
@@ -90,27 +105,6 @@ def display_chart(
     """A display as a figure of the page; keywords are those of its `plot`."""
     height = display.height(WIDTH)
     return chart(key, title, lambda ax: display.plot(ax, **look), height)
-
-
-def _draw_cells(ax: Axes) -> None:
-    """Draw images as cells, which are sharp at any size."""
-    images: list[Any] = list(ax.images)
-    for image in images:
-        values = image.get_array()
-        rows, columns = (np.arange(n + 1) - 0.5 for n in values.shape)
-        ax.pcolormesh(columns, rows, values, zorder=0, cmap=image.cmap, norm=image.norm)
-        image.remove()
-
-
-def _inline(svg: str, key: str, title: str, height: float) -> Markup:
-    """The SVG of matplotlib as an element of a page, without what only a file needs."""
-    # What comes first are rules of style, which would be those of the whole page
-    _, _, inside = svg.partition("</defs>")
-    inside = re.sub(r"\s*\n\s*", " ", inside.removesuffix("</svg>\n"))
-    # In elements, not in texts, which hold no ">" of their own
-    inside = re.sub("<[^>]+>", lambda element: _of_page(element[0], key), inside)
-    box = f"0 0 {POINTS * WIDTH:g} {POINTS * height:g}"
-    return tag("svg", Markup(inside), viewBox=box, role="img", aria_label=title)
 
 
 def _of_page(element: str, key: str) -> str:

@@ -25,8 +25,8 @@ from bochner.markup import Markup, cut, cut_all, percent, table
 from bochner.report.charts import SHADES, chart, display_chart
 from bochner.report.findings import Findings
 
-MOST_CLASSES, MOST_CURVES, NAME = 12, 3, 24
-CELL, BESIDE, SQUARE = 0.26, 1.8, 4.2  # inches
+MOST_CURVES, NAME = 3, 24
+SQUARE = 4.2  # inches
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -38,15 +38,19 @@ def classes(findings: Findings) -> dict[str, Any]:
     names = cut_all(findings.model.classes_.tolist(), NAME)
     K = len(names)
     support = np.bincount(labels, minlength=K)
-    first = np.sort(np.argsort(-support, kind="stable")[:MOST_CLASSES]).tolist()
+    first = np.sort(np.argsort(-support, kind="stable")[:12]).tolist()
     shown = [names[k] for k in first]
     # Counts of true and predicted classes as cells
     counts = confusion_matrix(labels, predicted, labels=first)
     cells = ConfusionMatrixDisplay(counts, display_labels=shortened_all(shown))
-    look: dict[str, Any] = {"cmap": SHADES, "colorbar": False, "values_format": "d"}
-    look["xticks_rotation"] = "vertical" if len(first) > MOST_CURVES else "horizontal"
-    look["text_kw"] = {"color": "black"}
-    height = BESIDE + CELL * max(len(first), 5)
+    look: dict[str, Any] = {
+        "cmap": SHADES,
+        "colorbar": False,
+        "values_format": "d",
+        "xticks_rotation": "vertical" if len(first) > MOST_CURVES else "horizontal",
+        "text_kw": {"color": "black"},
+    }
+    height = 1.8 + 0.26 * max(len(first), 5)
     confusions = chart(
         "confusions", "Confusion matrix", lambda ax: cells.plot(ax=ax, **look), height
     )

@@ -18,14 +18,9 @@ from bochner.explanations import Effects, Explanation, Importance, Interactions
 from bochner.features.leaves import leaves, size_name
 from bochner.report.given_rows import Predictions, Rows, as_numbers
 
-# Rows times columns; of each
-IMPORTANCE_ENTRIES, MOST_IMPORTANCE_ROWS, MOST_IMPORTANCE_COLUMNS = 60_000, 2000, 1000
-REPEATS = 3
-# Pairs of rows times features times columns squared
-EXPLAINED_ENTRIES, MOST_PAIRS, FEWEST_PAIRS = 5e9, 5000, 30
-MOST_EXPLAINED_COLUMNS, MOST_EXPLAINED, MOST_BACKGROUND = 300, 100, 50
-PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_BACKGROUND, MOST_PAIRED_WHOLE = 10, 20, 10, 16
-EFFECT_ROWS, EFFECT_POINTS, MOST_EFFECTS = 300, 16, 6
+MOST_BACKGROUND = 50
+PAIRED_ROWS, PAIRED_BACKGROUND, MOST_PAIRED_WHOLE = 20, 10, 16
+EFFECT_ROWS = 300
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,16 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
     explained.
     """
     d = len(rows.names)
-    importance = _importance(model, rows, predictions)
+    importance = None
+    # By few rows where there are many columns
+    if d <= 1000:
+        is_class = is_classifier(model)
+        y = model.classes_[predictions.labels] if is_class else as_numbers(rows.y)
+        n_rows = min(max(60_000 // d, 1), 2000)
+        n_repeats = 3 if d < 50 else 1
+        importance = model.importance(
+            rows.native, y, n_rows=n_rows, n_repeats=n_repeats, random_state=0
+        )
     shares = relevance_in_distance(model)
     ranks = np.zeros(d) if shares is None else shares
     if importance is not None:
@@ -78,60 +82,36 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
         ("largest loss", order[-1]),
     ]
     attribution = pairs = None
-    if d <= MOST_EXPLAINED_COLUMNS:
-        attribution = _attribution(model, rows, [i for _, i in told])
+    if d <= 300:
+        # Shapley values of the rows that are told of, and of others; the fewer the more
+        # a pair of rows takes
+        first = [i for _, i in told]
+        # Their number times features times columns squared is bounded
+        pairs_of_rows = 5e9 / (n_waves_and_grids(model) * d**2)
+        pairs_of_rows = float(np.clip(pairs_of_rows, 30, 5000))
+        n_background = int(np.clip(np.sqrt(pairs_of_rows / 2), 3, MOST_BACKGROUND))
+        n = int(np.clip(pairs_of_rows // n_background, len(told) + 1, 100))
+        drawn = np.random.default_rng(6).permutation(len(rows))[:n]
+        others = np.setdiff1d(drawn, first)[: n - len(told)]
+        background = None
+        if getattr(model, "background_", None) is None:
+            background = rows.sample(MOST_BACKGROUND, 7).native
+        shown = rows.take(np.append(first, others)).native
+        attribution = model.explain(shown, background, n_background)
         if d > 1:
-            pairs = _interactions(model, rows, columns[:PAIRED_COLUMNS], median)
-    by_column = effects(model, rows, columns)
-    return Explained(columns, importance, shares, by_column, attribution, told, pairs)
-
-
-def _importance(model: Any, rows: Rows, predictions: Predictions) -> Importance | None:
-    d = len(rows.names)
-    if d > MOST_IMPORTANCE_COLUMNS:
-        return None
-    n_rows = min(max(IMPORTANCE_ENTRIES // d, 1), MOST_IMPORTANCE_ROWS)
-    n_repeats = REPEATS if d < 50 else 1
-    is_class = is_classifier(model)
-    y = model.classes_[predictions.labels] if is_class else as_numbers(rows.y)
-    return model.importance(
-        rows.native, y, n_rows=n_rows, n_repeats=n_repeats, random_state=0
-    )
-
-
-def effects(model: Any, rows: Rows, columns: list[int]) -> Effects | None:
-    """Partial dependence on the first six of some columns that have two values or more;
-    None without such.
-
-    Intervals by the posterior would take most of the time, and the page shows quartiles
-    of the rows.
-    """
-    column_effects = model._without_posterior().effects(
+            pairs = _interactions(model, rows, columns[:10], median)
+    # Partial dependence of columns that have two values or more. Intervals by the
+    # posterior would take most of the time, and the page shows quartiles of the rows
+    effects = model._without_posterior().effects(
         rows.native,
-        columns[:MOST_EFFECTS],
+        columns[:6],
         n_rows=EFFECT_ROWS,
         n_curves=EFFECT_ROWS,
-        n_points=EFFECT_POINTS,
+        n_points=16,
     )
-    varying = tuple(one for one in column_effects if len(one.values) > 1)
-    return replace(column_effects, columns=varying) if varying else None
-
-
-def _attribution(model: Any, rows: Rows, told: list[int]) -> Explanation:
-    """Shapley values of the rows that are told of, and of others; the fewer the more
-    a pair of rows takes.
-    """
-    work = n_waves_and_grids(model) * len(rows.names) ** 2
-    pairs = float(np.clip(EXPLAINED_ENTRIES / work, FEWEST_PAIRS, MOST_PAIRS))
-    n_background = int(np.clip(np.sqrt(pairs / 2), 3, MOST_BACKGROUND))
-    n = int(np.clip(pairs // n_background, len(told) + 1, MOST_EXPLAINED))
-    drawn = np.random.default_rng(6).permutation(len(rows))[:n]
-    others = np.setdiff1d(drawn, told)[: n - len(told)]
-    background = None
-    if getattr(model, "background_", None) is None:
-        background = rows.sample(MOST_BACKGROUND, 7).native
-    shown = rows.take(np.append(told, others)).native
-    return model.explain(shown, background, n_background)
+    varying = tuple(one for one in effects if len(one.values) > 1)
+    by_column = replace(effects, columns=varying) if varying else None
+    return Explained(columns, importance, shares, by_column, attribution, told, pairs)
 
 
 def n_waves_and_grids(model: Any) -> int:
@@ -139,10 +119,8 @@ def n_waves_and_grids(model: Any) -> int:
     of another kind.
     """
     parts = [leaf.features for leaf in leaves(model.features_)]
-    named = ((part, size_name(part)) for part in parts)
     return sum(
-        int(part.n_features_out if name is None else getattr(part, name))
-        for part, name in named
+        int(getattr(part, size_name(part) or "n_features_out")) for part in parts
     )
 
 

@@ -24,34 +24,23 @@ from bochner.report.charts import SHADES, display_chart
 from bochner.report.explained import MOST_PAIRED_WHOLE
 from bochner.report.findings import Findings
 
-MOST_BARS, MOST_SWARMS, MOST_STEPS, CELL = 12, 10, 8, 40
-MOST_PAIRS, MOST_WARPS = 10, 8
+MOST_PAIRS = 10
 
 
-def importance(findings: Findings) -> dict[str, Any] | None:
-    """The importance of the columns as bars with 95 % intervals, and what it is
-    measured by.
-    """
-    column_importance = findings.explained.importance
-    if column_importance is None:
+def importance(findings: Findings) -> Markup | None:
+    """The importance of the columns as bars with 95 % intervals."""
+    measured = findings.explained.importance
+    if measured is None:
         return None
-    display = ImportanceDisplay.from_importance(
-        column_importance, max_columns=MOST_BARS
-    )
-    return {
-        "chart": display_chart("importance", display),
-        "numbers": column_importance._repr_html_(),
-        "loss": column_importance.loss,
-        "n_rows": column_importance.n_rows,
-        "n_repeats": column_importance.n_repeats,
-    }
+    display = ImportanceDisplay.from_importance(measured, max_columns=12)
+    return display_chart("importance", display)
 
 
 def metric(findings: Findings) -> dict[str, Any] | None:
     """Shares of the columns in the learned distance, and that along columns."""
     if findings.model.metric_ is None:
         return None
-    display = MetricDisplay.from_estimator(findings.model, MOST_WARPS)
+    display = MetricDisplay.from_estimator(findings.model, 8)
     title = "Relevance of the columns"
     title += ", and distance along them" if display.warps else ""
     return {
@@ -71,14 +60,11 @@ def attribution(findings: Findings) -> dict[str, Any] | None:
         labels = findings.predictions.labels
         n_rows = np.bincount(labels, minlength=whole.values.shape[2])
         one = whole.of_output(int(n_rows.argmax()))
-    display = BeeswarmDisplay.from_explanation(one, max_columns=MOST_SWARMS)
+    display = BeeswarmDisplay.from_explanation(one, max_columns=10)
     return {
         "swarm": display_chart("swarm", display),
         "numbers": one._repr_html_(),
         "steps": list(_steps(findings, whole)),
-        "unit": one.unit,
-        "is_exact": one.is_exact,
-        "n_background": one.n_background,
     }
 
 
@@ -94,13 +80,13 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
             outcome = f"True {number(float(truth))}, predicted {number(predicted)}."
         else:
             p = predictions.proba[i]
-            outcome = f"True {cut(truth, CELL)}, predicted {cut(predicted, CELL)}"
+            outcome = f"True {cut(truth)}, predicted {cut(predicted)}"
             outcome += f" with probability {p.max():.3f}."
             if whole.values.ndim == 3:
                 one = whole.of_output(int(p.argmax()))
-        drawn = WaterfallDisplay.from_explanation(one, place, max_columns=MOST_STEPS)
+        drawn = WaterfallDisplay.from_explanation(one, place, max_columns=8)
         if one.unit == "log-odds":
-            outcome += f" Log-odds of {cut(one.output_names[0], CELL)} above."
+            outcome += f" Log-odds of {cut(one.output_names[0])} above."
         title = f"Row {findings.rows.numbers[i]:,}, {what}"
         titled = replace(drawn, title=title)
         yield display_chart(f"steps{place}", titled), outcome
@@ -124,8 +110,6 @@ def interactions(findings: Findings) -> dict[str, Any] | None:
     return {
         "table": numbers,
         "chart": display_chart("interactions", display, cmap=SHADES),
-        "n_rows": len(pair_interactions.values),
-        "is_exact": pair_interactions.is_exact,
         "held": f"{findings.rows.numbers[findings.explained.told[0][1]]:,}"
         if len(findings.rows.names) > MOST_PAIRED_WHOLE
         else None,
@@ -144,5 +128,5 @@ def effects(findings: Findings) -> list[Markup]:
         display = EffectDisplay(
             [drawn], column_effects.outputs, column_effects.what, column_effects.kind
         )
-        charts.append(display_chart(f"effect{k}", display, cut(one.column, CELL)))
+        charts.append(display_chart(f"effect{k}", display, cut(one.column)))
     return charts

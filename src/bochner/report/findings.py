@@ -20,10 +20,8 @@ from bochner.selection.report import RowsCurve
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
 
-HELD_OUT, LEARNED = 2000, 3000  # rows at most
-MOST_DENSE = 2000  # columns of dense features
+HELD_OUT = 2000  # rows at most
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
-ERROR_ROWS, ERROR_PAIRS = 2000, 1000
 # Rows of a fit, their targets, and their numbers in their table where it is known
 Training: TypeAlias = "tuple[Any, Any, NDArray | None] | None"
 
@@ -39,7 +37,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
     """
     if model.report_ is not None and model.report_.validated_on:
         return None, ""
-    drawn = rows.sample(HELD_OUT + LEARNED, 1)
+    drawn = rows.sample(HELD_OUT + 3000, 1)
     m = min(len(drawn) // 4, HELD_OUT)
     # The content of a row decides on which side it is, as copies of learned rows would
     # tell nothing.
@@ -53,7 +51,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
         return None, note
     largest = max(FACTORS)
     if model.features_.is_dense:
-        largest = MOST_DENSE / model.features_.n_features_out
+        largest = 2000 / model.features_.n_features_out
     factors = [one for one in FACTORS if one <= largest]
     losses_by_size: dict[int, NDArray] = {}
     with warnings.catch_warnings():
@@ -213,8 +211,8 @@ def _error(model: Any, rows: Rows) -> KernelError | str:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        X = rows.sample(ERROR_ROWS, 4).native
+        X = rows.sample(2000, 4).native
         try:
-            return kernel_error(model, X, n_pairs=ERROR_PAIRS, random_state=0)
+            return kernel_error(model, X, n_pairs=1000, random_state=0)
         except (ValueError, TypeError) as reason:
             return str(reason)

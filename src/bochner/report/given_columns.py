@@ -22,18 +22,11 @@ from bochner.data.written_values import is_missing_word
 from bochner.markup import cut, number, percent
 from bochner.report.given_rows import Predictions, Rows, as_numbers
 
-MOST_ROWS, MOST_ENTRIES, MOST_COLUMNS, MOST_ENCODED = 2000, 80_000, 300, 2000
-LEVEL, IDENTIFIER, LEAVES = 0.01, 0.9, (5, 32)
-# Of one column alone: the share of the variance, or the area under the curve
-LEAK_SHARE, LEAK_AREA = 0.95, 0.975
+LEVEL = 0.01
 # Rows that differ from the most frequent value of a column, from which on another one
 # that agrees with it in all rows is no chance
 FEWEST_OTHERS = 10
-LEAST_UNSEEN = 0.01  # share of the rows
 ROUNDING = 1e-9  # of a mean
-# Of the greatest target: its least share of the rows, how many values differ, and the
-# share of the range below it that has fewer rows
-CAP_SHARE, CAP_VALUES, CAP_RANGE = 0.01, 20, 0.1
 
 
 @dataclass(frozen=True)
@@ -85,23 +78,17 @@ class Column:
 
     def remarks(self, n: int) -> list[str]:
         """What is unusual."""
-        said = []
-        many = IDENTIFIER * n * (1 - self.missing)
-        if self.distinct <= 1:
-            said.append("constant")
-        elif self.kind == "text" and self.distinct > many:
-            said.append("like an identifier")
-        if self.leaks:
-            said.append("predicts the target alone: a leak?")
-        if self.twin:
-            said.append(f"one-to-one with {cut(self.twin)}")
-        if self.stand_in:
-            said.append(f"{self.stand_in}: missing?")
-        if self.unseen > LEAST_UNSEEN:
-            said.append(f"new levels in {percent(self.unseen)} of the rows")
-        if self.drifts:
-            said.append("differs from the training rows")
-        return said
+        many = max(0.9 * n * (1 - self.missing), 1)
+        remarks = {
+            "constant": self.distinct <= 1,
+            "like an identifier": self.kind == "text" and self.distinct > many,
+            "predicts the target alone: a leak?": self.leaks,
+            f"one-to-one with {cut(self.twin)}": self.twin,
+            f"{self.stand_in}: missing?": self.stand_in,
+            f"new levels in {percent(self.unseen)} of the rows": self.unseen > 0.01,
+            "differs from the training rows": self.drifts,
+        }
+        return [remark for remark, holds in remarks.items() if holds]
 
 
 def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
@@ -110,7 +97,7 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     """
     d = len(rows.names)
     encoder = model.encoder_
-    if d > MOST_COLUMNS or encoder.n_features_out_ > MOST_ENCODED:
+    if d > 300 or encoder.n_features_out_ > 2000:
         return []
     # Some of many rows, and their targets
     positions = drawn(np.arange(len(rows)), n_looked_at(rows), 10)
@@ -132,7 +119,8 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
         present_values = [value for value in values[j] if value is not None]
         is_text = isinstance(read, tuple)
         alone = _alone(encoded[:, sources == j], y, is_class)
-        least_leak = LEAK_AREA if is_class else LEAK_SHARE
+        # Of the area under the curve, or the share of the variance
+        least_leak = 0.975 if is_class else 0.95
         described.append(
             Column(
                 name=rows.names[j],
@@ -153,7 +141,7 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
 
 def n_looked_at(rows: Rows) -> int:
     """Number of rows that columns are looked at in."""
-    return min(len(rows), MOST_ROWS, MOST_ENTRIES // max(len(rows.names), 1))
+    return min(len(rows), 2000, 80_000 // max(len(rows.names), 1))
 
 
 def capped_share(y: NDArray) -> float:
@@ -167,13 +155,11 @@ def capped_share(y: NDArray) -> float:
     y : float array of shape (n,)
     """
     greatest = y.max()
-    below = greatest - CAP_RANGE * np.ptp(y)
+    below = greatest - 0.1 * np.ptp(y)
     n_greatest = np.count_nonzero(y == greatest)
     n_below = np.count_nonzero((y >= below) & (y < greatest))
     share = float(n_greatest / len(y))
-    is_cap = (
-        share >= CAP_SHARE and n_greatest > n_below and len(np.unique(y)) >= CAP_VALUES
-    )
+    is_cap = share >= 0.01 and n_greatest > n_below and len(np.unique(y)) >= 20
     return share if is_cap else 0.0
 
 
@@ -296,6 +282,6 @@ def _alone(X: NDArray, y: NDArray, is_class: bool) -> float | None:
         tree = DecisionTreeClassifier
         halves = StratifiedKFold(2, shuffle=True, random_state=11)
         scoring = "roc_auc_ovr_weighted"
-    trees = [tree(max_leaf_nodes=n_leaves, random_state=0) for n_leaves in LEAVES]
+    trees = [tree(max_leaf_nodes=n_leaves, random_state=0) for n_leaves in (5, 32)]
     parts = [cross_val_score(one, X, y, cv=halves, scoring=scoring) for one in trees]
     return float(max(0.0, *np.mean(parts, axis=1)))

@@ -14,13 +14,13 @@ from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.data.columns import column_names, is_missing, unmasked
+from bochner.data.columns import column_names, unmasked
 from bochner.data.outliers import drawn
 from bochner.data.table_input import checked_sparse, is_frame
+from bochner.explanations.effects import own_values
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries
 
-MOST_ROWS, FEWEST_ROWS = 20_000, 20
 COVERAGE = 0.9  # of the intervals that are scored
 
 
@@ -50,7 +50,7 @@ class Rows:
         X: Any,
         y: Any,
         model: Any,
-        fewest: int = FEWEST_ROWS,
+        fewest: int = 20,
         numbers: NDArray | None = None,
     ) -> Rows:
         """Rows as they are given, with their numbers in a table if these are known, at
@@ -84,7 +84,7 @@ class Rows:
             )
         names = tuple(column_names(names, X.shape[1]))
         numbers = np.arange(n) if numbers is None else numbers
-        return cls(X, given, names, numbers, n).sample(MOST_ROWS, 0)
+        return cls(X, given, names, numbers, n).sample(20_000, 0)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -114,13 +114,7 @@ class Rows:
 
     def column(self, j: int) -> list[Any]:
         """Values of a column; None where one is missing."""
-        if isinstance(self.X, nw.DataFrame):
-            values = self.X[:, j].to_list()
-        elif sp.issparse(self.X):
-            values = self.X[:, [j]].toarray()[:, 0].tolist()
-        else:
-            values = self.X[:, j].tolist()
-        return [None if is_missing(value) else value for value in values]
+        return own_values(self.native, j)
 
 
 @dataclass(frozen=True)
@@ -144,7 +138,7 @@ class Predictions:
     proba: NDArray | None
     labels: NDArray
     losses: NDArray
-    seconds: float = 0.0
+    seconds: float
 
 
 def predict(model: Any, rows: Rows) -> Predictions:

@@ -22,24 +22,22 @@ from bochner.report.findings import Findings
 from bochner.scores.measures import Z
 from bochner.selection.report import RowsCurve
 
-MOST_BARS, CELL, BINS, DOTS = 12, 40, 12, 400
-
 
 def target(findings: Findings) -> Markup:
     """The distribution of the target."""
     name = findings.origin.target or "target"
-    title = f"Rows by {cut(name, CELL)}"
+    title = f"Rows by {cut(name)}"
     if findings.predictions.proba is None:
         y = findings.rows.y.astype(np.float64)
 
         def draw(ax: Any) -> None:
-            ax.hist(y, min(BINS, len(y) // 5), color=BLUE, rwidth=0.95)
+            ax.hist(y, min(12, len(y) // 5), color=BLUE, rwidth=0.95)
             ax.set(xlabel=shortened(name), ylabel="Rows")
 
         return chart("target", title, draw)
     classes = findings.model.classes_
     counts = np.bincount(findings.predictions.labels, minlength=len(classes))
-    first = np.argsort(-counts, kind="stable")[:MOST_BARS]
+    first = np.argsort(-counts, kind="stable")[:12]
     names = classes[first].tolist()
 
     def draw_counts(ax: Any) -> None:
@@ -113,7 +111,7 @@ def residuals(findings: Findings) -> dict[str, Markup]:
             truth,
             predicted,
             kind=kind,
-            subsample=DOTS,
+            subsample=400,
             random_state=5,
             ax=ax,
             scatter_kwargs={"s": 9, "alpha": 0.5, "linewidths": 0, "color": BLUE},

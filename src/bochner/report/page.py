@@ -16,7 +16,16 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bochner import __version__
-from bochner.markup import Markup, cut, cut_all, number, percent, table, text
+from bochner.markup import (
+    Markup,
+    cut,
+    cut_all,
+    cut_named,
+    number,
+    percent,
+    table,
+    text,
+)
 from bochner.report import class_charts, explained_charts, model_charts
 from bochner.report.findings import Findings, Origin
 from bochner.report.given_columns import n_looked_at
@@ -25,8 +34,7 @@ from bochner.report.worst_rows import worst
 from bochner.scores.summaries import NAMES, cells, score_rows
 from bochner.settings import as_size
 
-CELL = 40
-FEW_ROWS, RARE, MOST_LISTED = 200, 20, 40
+RARE = 20
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "matplotlib")
 
 templates = Environment(
@@ -45,7 +53,7 @@ def page(findings: Findings) -> str:
     origin = findings.origin
     report = model.report_
     is_class = findings.predictions.proba is not None
-    title = f"Model report: {cut(origin.target or 'target', CELL)} "
+    title = f"Model report: {cut(origin.target or 'target')} "
     title += "(classification)" if is_class else "(regression)"
     title += f", {origin.file}" if origin.file else ""
     style = files("bochner.report").joinpath("style.css").read_text(encoding="utf-8")
@@ -63,9 +71,9 @@ def page(findings: Findings) -> str:
         n_rows=len(findings.rows),
         table=table,
         score_rows=score_rows,
-        summary=list(summary(findings)),
+        summary=summary(findings),
         beside=beside(origin),
-        limits=list(limits(findings)),
+        limits=limits(findings),
         data=data(findings),
         choice=model_charts.choice(report),
         importance=explained_charts.importance(findings),
@@ -77,13 +85,12 @@ def page(findings: Findings) -> str:
         errors=(class_charts.classes if is_class else model_charts.residuals)(findings),
         worst=worst(findings),
         effects=explained_charts.effects(findings),
-        costs=list(costs(findings)),
+        costs=costs(findings),
         stages=[
             (name, f"{seconds:.2f}")
             for name, seconds in (report.seconds if report else {}).items()
         ],
         lines=origin.lines or fit_again,
-        seeded=model.random_state is not None,
         versions=[
             ("bochner", __version__),
             *((name, version(name)) for name in LIBRARIES),
@@ -184,13 +191,13 @@ def limits(findings: Findings) -> Iterator[str]:
     scores = findings.scores
     predictions = findings.predictions
     n = len(findings.rows)
-    if n < FEW_ROWS:
+    if n < 200:
         yield f"The scores are from {n:,} rows only: see their intervals."
     if predictions.proba is not None:
         classes = findings.model.classes_
         support = np.bincount(predictions.labels, minlength=len(classes))
         if rare := classes[support < RARE].tolist():
-            named = ", ".join(cut(name, CELL) for name in rare[:5])
+            named = ", ".join(cut(name) for name in rare[:5])
             yield (
                 f"Classes with fewer than {RARE} of these rows: {named}. Nothing can "
                 "be said of them."
@@ -265,19 +272,19 @@ def data(findings: Findings) -> dict[str, Any]:
     first = {names[j]: k for k, j in enumerate(findings.explained.columns)}
     ordered = sorted(
         findings.columns, key=lambda one: (not one.remarks(n), first[one.name])
-    )[:MOST_LISTED]
+    )[:40]
     rows = []
-    for name, one in zip(cut_all(one.name for one in ordered), ordered, strict=True):
+    for one in ordered:
         alone = ""
         if one.alone is not None:
             alone = f"{one.alone:.3f}" if is_class else percent(one.alone)
         rows.append(
             (
-                name,
+                one.name,
                 one.kind,
                 percent(one.missing) if one.missing else "",
                 f"{one.distinct:,}",
-                cut(one.typical, CELL),
+                cut(one.typical),
                 "" if one.drift is None else number(one.drift),
                 alone,
                 "; ".join(one.remarks(n)),
@@ -285,9 +292,8 @@ def data(findings: Findings) -> dict[str, Any]:
         )
     caption = f"Columns, {len(rows):,} of {len(names):,}"
     return {
-        "table": table(caption, head, rows, (0, 1, 4, 7)) if rows else None,
+        "table": table(caption, head, cut_named(rows), (0, 1, 4, 7)) if rows else None,
         "target": model_charts.target(findings),
-        "n_trained": findings.model.encoder_.statistic_.rows,
         "has_text": any(one.drift is None for one in ordered),
         "n": n,
     }

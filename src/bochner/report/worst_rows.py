@@ -17,9 +17,6 @@ from bochner.report.explained import n_waves_and_grids
 from bochner.report.findings import Findings
 from bochner.report.given_rows import Rows, as_numbers, predict
 
-MOST_WORST, NEIGHBOURS, WORST_COLUMNS, CELL = 10, 3, 6, 40
-MOST_FEATURES = 1e7  # of rows at a time among which neighbours are looked for
-
 
 def worst(findings: Findings) -> Markup:
     """The rows with the largest losses and their neighbours, with the most important
@@ -27,16 +24,13 @@ def worst(findings: Findings) -> Markup:
     """
     predictions = findings.predictions
     is_class = predictions.proba is not None
-    shown = findings.explained.columns[:WORST_COLUMNS]
+    shown = findings.explained.columns[:6]
     # The rows, and rows near to each
-    first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
+    first = np.argsort(-predictions.losses, kind="stable")[:10]
     rows = findings.rows.take(first)
-    if findings.fitted is None:
-        others = findings.rows
-        near, distances = neighbours(findings.model, rows, others, first)
-    else:
-        others = findings.fitted
-        near, distances = neighbours(findings.model, rows, others)
+    others = findings.fitted or findings.rows
+    positions = None if findings.fitted else first
+    near, distances = neighbours(findings.model, rows, others, positions)
     lines = _lines(findings.model, rows, shown)
     near_lines = _lines(findings.model, others.take(near.ravel()), shown)
     near_numbers = others.numbers[near]
@@ -51,7 +45,7 @@ def worst(findings: Findings) -> Markup:
     head = (
         "row",
         "distance",
-        cut(findings.origin.target or "target", CELL),
+        cut(findings.origin.target or "target"),
         *(("its probability",) if is_class else ()),
         "prediction",
         *cut_all(findings.rows.names[j] for j in shown),
@@ -86,14 +80,14 @@ def neighbours(
     transform = model.features_.transform
     features = transform(rows.encoded(model))
     # Features of few rows at a time
-    size = int(max(MOST_FEATURES // n_waves_and_grids(model), 1))
+    size = int(max(1e7 // n_waves_and_grids(model), 1))
     parts = np.array_split(np.arange(len(others)), -(-len(others) // size))
     blocks = (transform(others.take(part).encoded(model)) for part in parts)
     distances: NDArray = np.hstack([euclidean_distances(features, Z) for Z in blocks])
     usual = np.median(distances, axis=1, keepdims=True)
     if positions is not None:
         distances[np.arange(len(positions)), positions] = np.inf
-    nearest = np.argsort(distances, axis=1, kind="stable")[:, :NEIGHBOURS]
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :3]
     shares = np.take_along_axis(distances, nearest, axis=1) / np.where(usual, usual, 1)
     return nearest, shares
 
@@ -111,9 +105,9 @@ def _lines(model: Any, rows: Rows, columns: list[int]) -> list[tuple[str, ...]]:
     else:
         given = predictions.proba[np.arange(len(rows)), predictions.labels]
         outcomes = [
-            [cut(truth, CELL) for truth in rows.y],
+            [cut(truth) for truth in rows.y],
             [f"{probability:.3f}" for probability in given],
-            [cut(prediction, CELL) for prediction in predictions.predicted],
+            [cut(prediction) for prediction in predictions.predicted],
         ]
     values = [list(map(shown_value, rows.column(j))) for j in columns]
     return list(zip(*outcomes, *values, strict=True))
