@@ -36,6 +36,7 @@ from bochner import (
     load,
     save,
 )
+from bochner.cli import main
 from bochner.cli.app import app
 from bochner.cli.failures import guarded
 from bochner.cli.target import (
@@ -1501,16 +1502,17 @@ def test_unexpected_errors_pass(folder, monkeypatch):
         app(["fit", "houses.csv", "--target", "price"])
 
 
-def test_interrupt_in_process(folder, run, monkeypatch):
+def test_interrupt_in_process(folder, capsys, monkeypatch):
     def fit(*args):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(KernelMachineRegressor, "fit", fit)
-    assert run("fit", "houses.csv", "--target", "price", "--out", "m") == (
-        130,
-        "",
-        "interrupted\n",
-    )
+    words = ["bochner", "fit", "houses.csv", "--target", "price", "--out", "m"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
     assert os.listdir() == ["houses.csv"]
 
 

@@ -345,7 +345,7 @@ def test_a_cluster_reads_what_it_can_and_its_failures_are_one_line(
     whole = fit(done, "all.parquet", "--test-size", "0")
     farm, lost = Farm(), Lost()
     monkeypatch.setattr(
-        "bochner.cli.fitting.dask_client",
+        "bochner.cli.app.dask_client",
         lambda address: nullcontext(farm if "good" in address else lost),
     )
     found = fit(done, "all.parquet", "--test-size", "0", "--dask", "tcp://good:8786")
@@ -368,7 +368,7 @@ def test_a_cluster_reads_what_it_can_and_its_failures_are_one_line(
 
 def test_a_scheduler_that_does_not_answer(large, refused, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("bochner.cli.fitting.CONNECTING", 0.2)
+    monkeypatch.setattr("bochner.cli.app.CONNECTING", 0.2)
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"

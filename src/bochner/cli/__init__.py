@@ -24,11 +24,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    printed_errors: list[str] = []
     try:
         try:
             from bochner.cli.app import app
-            from bochner.cli.failures import printed_errors
         except (
             OSError,
             MemoryError,
@@ -46,7 +44,7 @@ def main() -> None:
         sys.exit(f"error: the libraries cannot be loaded: {_cause(failure)}")
     except (KeyboardInterrupt, SystemExit) as leave:
         code = leave.code if isinstance(leave, SystemExit) else 130
-        if code == 130 and not printed_errors:
+        if code == 130:
             print("interrupted", file=sys.stderr)
         sys.exit(143 if code == 130 and terminated else code)
     finally:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect as inspection
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -13,21 +15,26 @@ from typing import Annotated, Any
 import typer
 
 from bochner.cli import options
-from bochner.cli.failures import guarded
+from bochner.cli.failures import CommandError, guarded
 from bochner.estimators.parameters import Given, conflict
-from bochner.settings import peak_bytes, require_addresses
+from bochner.settings import peak_bytes, require_addresses, settings
 
 EPILOG = (
     "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, "
     "130 interrupted, 143 terminated."
 )
-LIBRARY_ADDRESSES = 1 << 30  # with fewer OpenBLAS tries to load for ever
+CONNECTING = 10  # seconds to wait for a scheduler
+# Modules of 200 MB, imported before the memory of a run is measured
+CODE = (
+    "bochner.estimators.regressor",
+    "bochner.estimators.classifier",
+    "bochner.loops.trig",
+)
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=EPILOG,
-    no_args_is_help=False,
 )
 
 
@@ -39,23 +46,49 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _as_option(name: str, value: Any) -> str:
-    return f"--{name.replace('_', '-')} {value}"
+def dask_client(address: str) -> Any:
+    """A client of the scheduler at an address, which the caller closes."""
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise CommandError("--dask needs Dask: pip install 'bochner[dask]'") from None
+    # What is wrong is said by the error
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    try:
+        return Client(address, timeout=CONNECTING, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise CommandError(
+            f"no Dask scheduler answers at {address}: {error}"
+        ) from error
 
 
-def _require_compatible(arguments: dict[str, Any]) -> None:
-    """Wrong usage where parameters of an estimator exclude one another."""
-    given = {one: arguments[one] for one in Given.__annotations__ if one in arguments}
-    if clash := conflict(Given(**given, form=_as_option)):
-        raise typer.BadParameter(clash.message, param_hint=f"'--{clash.parameter}'")
+@contextmanager
+def _run_with(
+    memory_limit: str | None = None,
+    device: str | None = None,
+    dask: str | None = None,
+    **_: Any,
+) -> Iterator[None]:
+    """Set memory limit, device and engine for the block; code is loaded before, so
+    that it does not count.
+    """
+    for name in CODE:
+        import_module(name)
+    with (
+        settings(memory_limit=memory_limit, device=device),
+        nullcontext() if dask is None else dask_client(dask) as engine,
+        settings(engine=engine),
+    ):
+        yield
 
 
 def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare a command by the function that is decorated; the one of the same name in
     a module, imported once it is called, does the work.
 
-    That one takes the arguments, and returns a report: it is printed, by `--json` as
-    JSON, and errors are single lines.
+    That one takes the arguments, and returns a report: it is printed with its cost and
+    the names of the files, by `--json` as JSON, and errors are single lines. Memory
+    limit, device and engine are set before.
     """
 
     def declare(declared: Callable[..., None]) -> Callable[..., None]:
@@ -64,25 +97,35 @@ def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]
         @wraps(declared)
         def run(*, json: bool, traceback: bool, **arguments: Any) -> None:
             with guarded(traceback, arguments.get("model")):
+                # With fewer OpenBLAS tries to load for ever
                 if "numpy" not in sys.modules:
-                    require_addresses("The command", LIBRARY_ADDRESSES)
+                    require_addresses("The command", 1 << 30)
+                # Parameters of an estimator that exclude one another
                 if "solver" in arguments:
-                    _require_compatible(arguments)
+                    names = Given.__annotations__.keys() & arguments.keys()
+                    given = {one: arguments[one] for one in names}
+                    if clash := conflict(Given(**given, form="--{} {}".format)):
+                        hint = f"'--{clash.parameter}'"
+                        raise typer.BadParameter(clash.message, param_hint=hint)
                 from bochner.cli.printing import show
                 from bochner.loops.clock import CLOCK
 
                 work = getattr(import_module(f"bochner.cli.{module}"), name)
                 start = CLOCK.seconds()
-                report = work(**arguments)
+                with _run_with(**arguments):
+                    report = work(**arguments)
                 seconds = CLOCK.seconds() - start
                 cost = {"seconds": seconds, "peak_memory_bytes": peak_bytes()}
-                show({"command": name, **cost, **report}, json)
+                files: dict[str, str] = {
+                    one: str(arguments[one])
+                    for one in ("model", "data", "out")
+                    if one in arguments
+                }
+                show({"command": name, **cost, **files, **report}, json)
 
         keyword = inspection.Parameter.KEYWORD_ONLY
         signature = inspection.signature(declared, eval_str=True)
-        parameters = [
-            one.replace(kind=keyword) for one in signature.parameters.values()
-        ]
+        parameters = [*signature.parameters.values()]
         for last, kind in (("json", options.Json), ("traceback", options.Traceback)):
             parameters.append(
                 inspection.Parameter(last, keyword, default=False, annotation=kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from inspect import signature
 from types import SimpleNamespace
 from typing import Any
@@ -10,17 +9,6 @@ from typing import Any
 from bochner.cli.failures import Facts
 from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
 
-# Of the estimators, which have the names of options
-PARAMETERS = (
-    "kernel",
-    "features",
-    "n_components",
-    "alpha",
-    "loss",
-    "solver",
-    "metric",
-    "time_limit",
-)
 # That do not change the model or its scores, or that its file names otherwise
 APART = {"data", "target", "task", "out", "json", "traceback"}
 
@@ -68,10 +56,3 @@ class Arguments(SimpleNamespace):
                 words.append(f"--{name.replace('_', '-')}")
                 words += [] if one is True else [str(one)]
         return words
-
-
-def fit_line(saved: Any) -> str:
-    """The command that fitted a model; the table of its rows is not known."""
-    words = ["--target", str(saved.target), "--task", saved.task, *saved.options]
-    words += ["--out", str(saved.path)]
-    return "bochner fit TRAINING_TABLE " + shlex.join(words)

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.cli.arguments import fit_line
 from bochner.cli.failures import (
     CommandError,
     Facts,
@@ -55,60 +54,45 @@ def predict(
     interval: float | None,
     std: bool,
     proba: bool | None,
-    memory_limit: str | None,
-    device: str | None,
+    **_: Any,
 ) -> Facts:
     """Predict the rows of a table into another one."""
-    from bochner.cli.fitting import run_with
-
-    with run_with(memory_limit, device):
-        check_output(out, data, model)
-        saved = read_model(model)
-        if saved.task == "regression" and proba:
-            raise CommandError(
-                f"{saved.path}: predicts numbers, and --proba is for classes; use "
-                "--interval or --std for uncertainty"
-            )
-        if std or interval is not None:
-            require_uncertainty(saved, "--std" if interval is None else "--interval")
-        return _predicted(saved, data, out, interval, std, proba is not False)
-
-
-def _predicted(
-    saved: SavedModel,
-    data: Path,
-    out: Path,
-    interval: float | None,
-    std: bool,
-    proba: bool,
-) -> Facts:
+    check_output(out, data, model)
+    saved = read_model(model)
+    machine = saved.model
+    if saved.task == "regression" and proba:
+        raise CommandError(
+            f"{saved.path}: predicts numbers, and --proba is for classes; use "
+            "--interval or --std for uncertainty"
+        )
+    if std or interval is not None:
+        require_uncertainty(saved, "--std" if interval is None else "--interval")
     notes = list[str]()
     source = saved.open_rows(data, notes.append)
     target = "target" if saved.target is None else saved.target
-    model = saved.model
     written = list[str]()
     unseen = Counter[str]()
 
     def columns_of(rows: Any) -> Facts:
         """Columns of predictions, by name."""
         X = saved.inputs(rows, data)
-        unseen.update(model.encoder_.count_unseen(X))
+        unseen.update(machine.encoder_.count_unseen(X))
         if saved.task == "classification":
-            columns = {f"{target}_predicted": pa.array(model.predict(X))}
-            shares = model.predict_proba(X).T if proba else []
-            labels = model.classes_.tolist() if proba else []
-            for label, share in zip(labels, shares, strict=True):
-                columns[f"{target}_probability_{label}"] = pa.array(share)
+            columns = {f"{target}_predicted": pa.array(machine.predict(X))}
+            if proba is not False:
+                shares = machine.predict_proba(X).T
+                for label, share in zip(machine.classes_.tolist(), shares, strict=True):
+                    columns[f"{target}_probability_{label}"] = pa.array(share)
         else:
             if std:
-                mean, deviation = model.predict(X, return_std=True)
+                mean, deviation = machine.predict(X, return_std=True)
                 numbers = {"predicted": mean, "std": deviation}
             else:
-                numbers = {"predicted": model.predict(X)}
+                numbers = {"predicted": machine.predict(X)}
             if interval is not None:
                 # The rows are sound by now: what is refused is the coverage
                 with errors_of(saved.path):
-                    ends = model.predict_interval(X, coverage=interval)
+                    ends = machine.predict_interval(X, coverage=interval)
                 numbers |= {"lower": ends[..., 0], "upper": ends[..., 1]}
             columns = named_columns(target, numbers)
         written[:] = columns
@@ -125,10 +109,7 @@ def _predicted(
         if rows
     ]
     return {
-        "model": str(saved.path),
-        "data": str(data),
         "rows": n_rows,
-        "out": str(out),
         "columns_written": written,
         "columns_ignored": [name for name in names if name not in used],
         "notes": notes,
@@ -160,39 +141,14 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
             "The values of this model's features are sampled: columns that end in "
             "_error are standard errors."
         )
-    columns = _explained_columns(
-        explanation, numbers if share == 1 else None, saved.target or "target"
-    )
-    write_table([pa.table(columns)], out)
-    return {
-        "model": str(model),
-        "data": str(data),
-        "rows": n_rows,
-        "rows_explained": len(explanation),
-        "out": str(out),
-        "columns_written": list(columns),
-        "unit": explanation.unit,
-        "exact": explanation.is_exact,
-        "background_rows": explanation.n_background,
-        "base_values": np.atleast_1d(explanation.base_values).tolist(),
-        "mean_absolute_values": dict(
-            explanation.top_columns(len(explanation.feature_names))
-        ),
-        "notes": notes,
-    }
-
-
-def _explained_columns(explanation: Any, numbers: NDArray | None, target: str) -> Facts:
-    """Columns by name: which row, and which output where there are several; prediction,
-    base value, a value for each.
-
-    Names that an input column has, too, get an underscore at the end.
-    """
+    # Which row, and which output where there are several; prediction, base value, and
+    # a value of each column. Names that an input column has, too, get an underscore.
     n, d, *several = explanation.values.shape
     K = several[0] if several else 1
     names = explanation.feature_names
+    target = saved.target or "target"
     leading: Facts = {}
-    if numbers is not None:
+    if share == 1:
         leading["row"] = np.repeat(numbers, K)
     if several:
         leading["output"] = np.tile(np.array(explanation.output_names, object), n)
@@ -203,7 +159,18 @@ def _explained_columns(explanation: Any, numbers: NDArray | None, target: str) -
         if values is not None:
             flat = values.reshape(n, d, K).swapaxes(1, 2).reshape(n * K, d)
             columns |= {f"{name}{suffix}": flat[:, j] for j, name in enumerate(names)}
-    return columns
+    write_table([pa.table(columns)], out)
+    return {
+        "rows": n_rows,
+        "rows_explained": len(explanation),
+        "columns_written": list(columns),
+        "unit": explanation.unit,
+        "exact": explanation.is_exact,
+        "background_rows": explanation.n_background,
+        "base_values": np.atleast_1d(explanation.base_values).tolist(),
+        "mean_absolute_values": dict(explanation.top_columns(d)),
+        "notes": notes,
+    }
 
 
 def evaluate(
@@ -229,8 +196,6 @@ def evaluate(
             note += f" On rows that it held out, 'bochner fit' measured {held_out}."
         notes.append(note)
     return {
-        "model": str(model),
-        "data": str(data),
         "rows": n_rows,
         "rows_without_target": truth.missing,
         "rows_test": len(truth.values),
@@ -312,7 +277,12 @@ def report(
         words += ["--training", str(training)]
         _, X_train, training_truth, n_train = true_rows(saved, training, target, notes)
         fitted = X_train, training_truth.values, _row_numbers(training_truth, n_train)
-    lines = [] if saved.options is None else [fit_line(saved)]
+    lines = [shlex.join(words)]
+    if saved.options is not None:
+        # The table of the fit is not known
+        told = ["--target", str(saved.target), "--task", saved.task, *saved.options]
+        told += ["--out", str(saved.path)]
+        lines.insert(0, f"bochner fit TRAINING_TABLE {shlex.join(told)}")
     origin = Origin(
         saved.target,
         model.name,
@@ -322,18 +292,15 @@ def report(
         saved.rows,
         _row_numbers(truth, n_rows),
         _share(truth, n_rows),
-        (*lines, shlex.join(words)),
+        tuple(lines),
         saved.rows_held_out,
     )
     with errors_of(data):
         write_report(saved.model, X, truth.values, out, origin, fitted)
     return {
-        "model": str(model),
-        "data": str(data),
         "rows": n_rows,
         "rows_without_target": truth.missing,
         "target": saved.target,
-        "out": str(out),
         "bytes": os.path.getsize(out),
         "notes": notes,
     }

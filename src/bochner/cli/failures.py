@@ -15,12 +15,6 @@ import typer
 from bochner.engines.base import EngineError
 from bochner.markup import printed
 
-FAILED, INTERRUPTED = 1, 130
-printed_errors: list[
-    str
-] = []  # lines on standard error, for whoever must know whether there was one
-
-
 Facts: TypeAlias = dict[str, Any]  # of a report or a model, fit for JSON
 
 
@@ -57,28 +51,22 @@ def errors_of(path: Any) -> Iterator[None]:
         raise
     except (ValueError, TypeError, NotImplementedError) as error:
         text = str(error)
-        raise CommandError(
-            text if _names_file(text, path) else f"{path}: {text}"
-        ) from error
-
-
-def _names_file(text: str, path: Any) -> bool:
-    """Whether a message begins with the path, or with a file that it stands for."""
-    place = text.partition(": ")[0].partition(", ")[0]
-    return text.startswith(f"{path}:") or (os.sep in place and os.path.exists(place))
+        # Unless the message begins with the path, or with a file that it stands for
+        place = text.partition(": ")[0].partition(", ")[0]
+        is_file = os.sep in place and os.path.exists(place)
+        if not is_file and not text.startswith(f"{path}:"):
+            text = f"{path}: {text}"
+        raise CommandError(text) from error
 
 
 def inconsistent(path: Any, error: Exception) -> CommandError:
     """Error of a model file whose parts do not seem to fit one another, as they end
     in an error of Python in use.
     """
-    cure = (
-        "save the model again; if that does not help, it is a bug, and "
-        "--traceback tells where"
-    )
     return CommandError(
         f"{path}: the model in this file may be inconsistent "
-        f"({type(error).__name__}: {error}); {cure}"
+        f"({type(error).__name__}: {error}); save the model again; if that does not "
+        "help, it is a bug, and --traceback tells where"
     )
 
 
@@ -99,59 +87,38 @@ def guarded(traceback: bool, model: Any = None) -> Iterator[None]:
     if traceback or os.environ.get("BOCHNER_DEBUG", "0") not in ("", "0"):
         yield
         return
-    try:
-        with _warnings_as_lines():
-            yield
-    except KeyboardInterrupt:
-        _leave("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        raise
-    except EXPECTED as error:
-        _leave(f"error: {_line(error)}", FAILED)
-    except Exception as error:
-        if model is None or isinstance(error, typer.Exit):
-            raise
-        _leave(f"error: {_line(inconsistent(model, error))}", FAILED)
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Print what bochner warns its users of, each text once, whatever its numbers."""
     shown: set[str] = set()
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: Any = None,
-        line: Any = None,
-    ) -> None:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        """Print a warning, each text once, whatever its numbers."""
         text = "".join(c for c in str(message) if not c.isdigit())
         if text not in shown:
             shown.add(text)
             typer.echo(f"warning: {printable(message)}", err=True)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.filterwarnings("always", category=UserWarning, module=r"bochner\.")
-        warnings.showwarning = show
-        yield
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("always", category=UserWarning, module=r"bochner\.")
+            warnings.showwarning = show
+            yield
+    except BrokenPipeError:
+        raise
+    except EXPECTED as error:
+        _leave(error)
+    except Exception as error:
+        if model is None or isinstance(error, typer.Exit):
+            raise
+        _leave(inconsistent(model, error))
 
 
-def _leave(line: str, code: int) -> None:
-    typer.echo(line, err=True)
-    printed_errors.append(line)
-    raise typer.Exit(code) from None
-
-
-def _line(error: BaseException) -> str:
+def _leave(error: BaseException) -> None:
+    """Say in one line what is wrong, and end with an exit code."""
+    line = printable(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename is not None else ""
-        return printable(f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}")
-    if isinstance(error, MemoryError):
-        return (
-            printable(error)
-            or "not enough memory; use fewer rows, or a smaller --n-components"
-        )
-    return printable(error) or type(error).__name__
+        line = printable(f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}")
+    elif isinstance(error, MemoryError) and not printable(error):
+        line = "not enough memory; use fewer rows, or a smaller --n-components"
+    typer.echo(f"error: {line}", err=True)
+    raise typer.Exit(1) from None

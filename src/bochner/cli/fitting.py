@@ -4,19 +4,15 @@ report, a dict fit for JSON.
 
 from __future__ import annotations
 
-import logging
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bochner.cli.arguments import PARAMETERS, Arguments
+from bochner.cli.arguments import Arguments
 from bochner.cli.failures import CommandError, Facts, errors_of
 from bochner.cli.hold_out import Split, hold_out
 from bochner.cli.model_files import check_output, model_facts, write_model
@@ -31,76 +27,31 @@ from bochner.cli.target import (
 )
 from bochner.notices import listed
 from bochner.planning.plan import table_shape
-from bochner.settings import settings
 from bochner.sources.base import TableSource
 from bochner.sources.schema import require
 
-CONNECTING = 10  # seconds to wait for a scheduler
-# Modules of 200 MB, imported before the memory of a run is measured
-CODE = (
-    "bochner.estimators.regressor",
-    "bochner.estimators.classifier",
-    "bochner.loops.trig",
-)
-FEW_ROWS, DISTINCT = 20, 0.9
-
-
-@contextmanager
-def run_with(
-    memory_limit: str | None, device: str | None = None, dask: str | None = None
-) -> Iterator[None]:
-    """Set memory limit, device and engine for the block; code is loaded before, so
-    that it does not count.
-    """
-    for name in CODE:
-        import_module(name)
-    with ExitStack() as stack:
-        if memory_limit is not None:
-            stack.enter_context(settings(memory_limit=memory_limit))
-        if device is not None:
-            stack.enter_context(settings(device=device))
-        if dask is not None:
-            client = stack.enter_context(dask_client(dask))
-            stack.enter_context(settings(engine=client))
-        yield
-
-
-def dask_client(address: str) -> Any:
-    """A client of the scheduler at an address, which the caller closes."""
-    try:
-        from dask.distributed import Client
-    except ImportError:
-        raise CommandError("--dask needs Dask: pip install 'bochner[dask]'") from None
-    # What is wrong is said by the error
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-    try:
-        return Client(address, timeout=CONNECTING, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
-        raise CommandError(
-            f"no Dask scheduler answers at {address}: {error}"
-        ) from error
+FEW_ROWS = 20
 
 
 def estimator_of(arguments: Arguments, task: str) -> Any:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 
-    parameters = {name: getattr(arguments, name) for name in PARAMETERS}
-    parameters |= {"random_state": arguments.seed, "verbose": 1}
-    parameters |= {"numeric_features": arguments.numeric or None}
-    parameters |= arguments.how_text_is_read
+    model: Any = KernelMachineClassifier()
+    if task == "regression":
+        model = KernelMachineRegressor(bounded=not arguments.unbounded)
+    # Options that are parameters have their names, and "auto" is the default of all
+    given = {
+        name: value
+        for name, value in vars(arguments).items()
+        if name in model.get_params() and value != "auto"
+    }
+    given |= {"random_state": arguments.seed, "verbose": 1}
+    given |= {"numeric_features": arguments.numeric or None}
     if arguments.time is not None:
         from sklearn.model_selection import TimeSeriesSplit
 
-        parameters["cv"] = TimeSeriesSplit()
-    if task == "classification":
-        return KernelMachineClassifier(**parameters)
-    if parameters["loss"] == "auto":
-        parameters["loss"] = "squared"
-    return KernelMachineRegressor(
-        uncertainty=arguments.uncertainty,
-        bounded=not arguments.unbounded,
-        **parameters,
-    )
+        given["cv"] = TimeSeriesSplit()
+    return model.set_params(**given, **arguments.how_text_is_read)
 
 
 def fit(**given: Any) -> Facts:
@@ -108,50 +59,46 @@ def fit(**given: Any) -> Facts:
     arguments = Arguments(**given)
     path = arguments.data
     notes: list[str] = []
-    with run_with(arguments.memory_limit, arguments.device, arguments.dask):
-        table = _opened(arguments, notes)
-        with errors_of(path):
-            target = summary_of_target(
-                table, arguments.target, arguments.asked_task, path
-            )
-            task, reason = learned_task(target, arguments.asked_task, path)
-            for option in ("uncertainty", "unbounded"):
-                if task == "classification" and getattr(arguments, option):
-                    raise CommandError(
-                        f"{path}: column '{target.name}' holds classes; --{option} is "
-                        "for regression: leave it out, or use --task regression"
-                    )
-            if isinstance(table, pa.Table):
-                notes += _check_columns(table, target, task, arguments, notes)
-            split = hold_out(table, target, task, arguments, notes)
-            with warnings.catch_warnings():
-                # The notes have it already
-                for note in notes:
-                    warnings.filterwarnings("ignore", re.escape(note))
-                    column, read, _ = note.partition(": read as numbers")
-                    if read:  # of parts of the rows, with other counts
-                        gaps = f"{column} has missing values, and had none"
-                        warnings.filterwarnings("ignore", re.escape(column + read))
-                        warnings.filterwarnings("ignore", re.escape(gaps))
-                report = _scored_and_saved(arguments, split, target, task)
-        n_columns = table.schema
-        if isinstance(n_columns, pa.Schema):
-            n_columns = len(n_columns) - 1 - (arguments.group is not None)
-        by = "group" if arguments.group else "time" if arguments.time else "chance"
-        return {
-            "data": str(path),
-            "rows": target.n_rows,
-            "rows_without_target": target.missing,
-            "columns": n_columns,
-            "target": target.name,
-            "task": task,
-            "task_inferred_because": reason or None,
-            "task_can_change": target.kind in ("integer", "boolean"),
-            "seed": arguments.seed,
-            "split": {"by": by, "column": arguments.group or arguments.time},
-            **report,
-            "notes": notes + report["notes"],
-        }
+    table = _opened(arguments, notes)
+    with errors_of(path):
+        target = summary_of_target(table, arguments.target, arguments.asked_task, path)
+        task, reason = learned_task(target, arguments.asked_task, path)
+        for option in ("uncertainty", "unbounded"):
+            if task == "classification" and getattr(arguments, option):
+                raise CommandError(
+                    f"{path}: column '{target.name}' holds classes; --{option} is "
+                    "for regression: leave it out, or use --task regression"
+                )
+        if isinstance(table, pa.Table):
+            notes += _check_columns(table, target, task, arguments, notes)
+        split = hold_out(table, target, task, arguments, notes)
+        with warnings.catch_warnings():
+            # The notes have it already
+            for note in notes:
+                warnings.filterwarnings("ignore", re.escape(note))
+                column, read, _ = note.partition(": read as numbers")
+                if read:  # of parts of the rows, with other counts
+                    gaps = f"{column} has missing values, and had none"
+                    warnings.filterwarnings("ignore", re.escape(column + read))
+                    warnings.filterwarnings("ignore", re.escape(gaps))
+            report = _scored_and_saved(arguments, split, target, task)
+    n_columns = table.schema
+    if isinstance(n_columns, pa.Schema):
+        n_columns = len(n_columns) - 1 - (arguments.group is not None)
+    by = "group" if arguments.group else "time" if arguments.time else "chance"
+    return {
+        "rows": target.n_rows,
+        "rows_without_target": target.missing,
+        "columns": n_columns,
+        "target": target.name,
+        "task": task,
+        "task_inferred_because": reason or None,
+        "task_can_change": target.kind in ("integer", "boolean"),
+        "seed": arguments.seed,
+        "split": {"by": by, "column": arguments.group or arguments.time},
+        **report,
+        "notes": notes + report["notes"],
+    }
 
 
 def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
@@ -212,11 +159,10 @@ def _scored_and_saved(
     model = estimator_of(arguments, task).fit(*split.train)
     facts = model_facts(model)
     guesses = [] if model.report_ is None else model.report_.guesses
-    baseline = split.train_target.described_baseline(task)
+    of_baseline, baseline = split.train_target.baseline(task)
     if split.test is not None:
         n_test = len(split.test[1].values)
-        shares = split.train_target.baseline(task)
-        scored, notes = score(model, *split.test, shares, path)
+        scored, notes = score(model, *split.test, of_baseline, path)
         if remark := remark_on_score(scored, n_test, model, baseline):
             notes.append(remark)
         others = reference_scores(split.train, n_train, split.test, model, path)
@@ -230,9 +176,14 @@ def _scored_and_saved(
             else:
                 model = model.refit(*split.all_rows)
         n_saved = target.n_known
-        told = {"rows": n_saved, "baseline": target.baseline(task)}
-        told |= {"rows_held_out": split.said, "options": arguments.options}
-        told |= {"scores": scored, "references": others}
+        told = {
+            "rows": n_saved,
+            "baseline": target.baseline(task)[0],
+            "rows_held_out": split.said,
+            "options": arguments.options,
+            "scores": scored,
+            "references": others,
+        }
         write_model(model, out, arguments.target, task, told)
     return {
         "rows_train": n_train,
@@ -246,13 +197,6 @@ def _scored_and_saved(
         "rows_saved_model": n_saved,
         "notes": notes + guesses,
     }
-
-
-# R2, and share of the log loss without inputs, that look too good
-PERFECT_R2, PERFECT_SHARE = 0.999, 0.05
-FEWEST_REMARKED = 30  # test rows, of fewer of which scores tell nothing
-# Columns that may tell the target alone, and their share of the importance
-FEW_TELLING, TELLING = 3, 0.95
 
 
 def remark_on_score(
@@ -271,20 +215,21 @@ def remark_on_score(
     baseline : dict
         What a model without inputs predicts.
     """
-    if n_rows < FEWEST_REMARKED:
+    # The scores of few rows tell nothing
+    if n_rows < 30:
         return None
     one = scores["r2" if "r2" in scores else "log_loss"]
     value, of_baseline = one["value"], one["baseline"]
     gain = of_baseline - value
-    perfect = value <= PERFECT_SHARE * of_baseline
+    perfect = value <= 0.05 * of_baseline
     if "r2" in scores:
         gain = value - of_baseline
-        perfect = value >= PERFECT_R2
+        perfect = value >= 0.999
     if gain <= (one["standard_error"] or 0.0):
         return (
             f"The score is no better than that of {baseline['predicts']}, predicted "
-            "for every row: the columns tell "
-            "nothing about the target, or more rows are needed."
+            "for every row: the columns tell nothing about the target, or more rows "
+            "are needed."
         )
     if not perfect:
         return None
@@ -294,16 +239,16 @@ def remark_on_score(
             "The score is nearly perfect: does a column tell what is known only "
             "with the target?"
         )
-    names, shares = zip(*importance.top_columns(FEW_TELLING), strict=True)
-    n_telling = int(np.searchsorted(np.cumsum(shares), TELLING)) + 1
+    # Few columns that have nearly all of the importance
+    names, shares = zip(*importance.top_columns(3), strict=True)
+    n_telling = int(np.searchsorted(np.cumsum(shares), 0.95)) + 1
     if n_telling > len(names):
         return None
     telling = names[:n_telling]
     tells, are = ("tells", "is it") if len(telling) == 1 else ("tell", "are they")
     return (
         f"The score is nearly perfect, and {listed(telling)} {tells} the target: "
-        f"{are} known before the target is? "
-        "If not, --exclude leaves a column out."
+        f"{are} known before the target is? If not, --exclude leaves a column out."
     )
 
 
@@ -340,7 +285,7 @@ def _check_columns(
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             distinct = pc.count_distinct(column).as_py()
             is_explained = f"Column {name!r} is text because" in said
-            if distinct > DISTINCT * n and not is_explained:
+            if distinct > 0.9 * n and not is_explained:
                 what = (
                     f"text with {distinct:,} different values in {n:,} rows, like an "
                     "identifier"
@@ -369,7 +314,7 @@ def plan(**given: Any) -> Facts:
     arguments = Arguments(**given, seed=None)
     data, target, task = arguments.data, arguments.target, arguments.asked_task
     notes: list[str] = []
-    with run_with(arguments.memory_limit), errors_of(data):
+    with errors_of(data):
         rows = table_shape(
             data, target, sample=arguments.sample, exclude=arguments.exclude
         )
@@ -386,5 +331,4 @@ def plan(**given: Any) -> Facts:
     notes.append(
         "This is one fit: 'bochner fit' fits twice if it both scores and saves a model."
     )
-    facts = {"data": str(data), "target": target, "task": task, "plan": fit_plan}
-    return facts | {"notes": notes}
+    return {"target": target, "task": task, "plan": fit_plan, "notes": notes}

@@ -32,7 +32,6 @@ FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
 FEWEST_GROUPS = 3
 # Earlier rows, of which the later ones validate fits to the others in turn
 FEWEST_IN_TIME = 12
-TEXT = {"text", "category"}
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,8 @@ def hold_out(
         order = _order_in_time(X, asked)
         X = X.take(pa.array(order))
         truth = truth.take(order)
-    groups = None
     if asked.group is not None:
-        groups = _groups(X, asked)
+        truth = replace(truth, group=_groups(X, asked))
         X = X.drop_columns([asked.group])
     n = X.num_rows
     size = asked.test_size
@@ -93,15 +91,13 @@ def hold_out(
             f"{n} row{'s' * (n > 1)} with a target cannot be split for a score; give "
             f"{FEWEST_SPLIT} or more, or use --test-size 0"
         )
-    if groups is not None:
-        truth = replace(truth, group=groups)
     every = _of_fit(X, truth)
     if not size:
         return Split(every, every, None, target)
     said = ""
-    if groups is not None:
-        train, test = _split_groups(groups, truth, task, asked)
-        said = _whole_groups(groups[test], asked)
+    if truth.group is not None:
+        train, test = _split_groups(truth.group, truth, task, asked)
+        said = _whole_groups(truth.group[test], asked)
     elif asked.time is not None:
         n_train = n - math.ceil(size * n)
         if n_train < FEWEST_IN_TIME:
@@ -204,7 +200,7 @@ def _hold_out_by_content(
     name = target.name
     group = asked.group
     seed = asked.seed
-    if task == "regression" and target.kind in TEXT:
+    if task == "regression" and target.kind in {"text", "category"}:
         raise CommandError(
             f"{path}: column '{name}' holds text; regression needs numbers: use "
             "--task classification"

@@ -28,7 +28,6 @@ model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
 score = model.score(X_test, y_test)
 """
 FUNCTION, FUNCTION_ROWS = "Friedman's function", 3000
-SPLIT_SEED, TEST_SIZE = 0, 0.25
 
 
 def demo() -> Facts:
@@ -70,17 +69,17 @@ def warmup() -> Facts:
 def _fit_and_score(
     name: str, X: NDArray, y: NDArray, *, classes: bool = False
 ) -> Facts:
-    how: Facts = {"test_size": TEST_SIZE, "random_state": SPLIT_SEED}
-    how["stratify"] = y if classes else None
-    X_train, X_test, y_train, y_test = train_test_split(X, y, **how)
+    labels = y if classes else None
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=0.25, random_state=0, stratify=labels
+    )
     model: Any
     start = CLOCK.seconds()
     if classes:
         model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
-        score = model.score(X_test, y_test)
     else:
         model = KernelMachineRegressor(random_state=0).fit(X_train, y_train)
-        score = model.score(X_test, y_test)
+    score = model.score(X_test, y_test)
     seconds = CLOCK.seconds() - start
     predicted = model.predict(X_test)
     if classes:

@@ -77,29 +77,20 @@ class SavedModel:
         names = getattr(self.model, "feature_names_in_", None)
         return None if names is None else [str(name) for name in names]
 
-    @property
-    def text_columns(self) -> list[str]:
-        """Columns that are text to the model, whatever their values look like in a
-        CSV.
-        """
-        kinds = self.model.encoder_.statistic_.kinds
-        named = zip(self.columns or [], kinds, strict=False)
-        text = [name for name, kind in named if kind in ("text", "mixed")]
-        classes = getattr(self.model, "classes_", np.empty(0))
-        if classes.dtype.kind in "OU" and self.target is not None:
-            text.append(self.target)
-        return text
-
     def open_rows(
         self, path: Path, note: Callable[[str], None], *named: str
     ) -> TableSource:
-        """A table with rows for the model; `named` are columns beside its inputs."""
-        return open_rows(
-            path,
-            note,
-            self.text_columns,
-            named=[*(self.columns or ()), *named],
-        )
+        """A table with rows for the model; `named` are columns beside its inputs.
+
+        What is text to the model is text, whatever its values look like in a CSV.
+        """
+        columns = self.columns or []
+        kinds = zip(columns, self.model.encoder_.statistic_.kinds, strict=False)
+        text = [name for name, kind in kinds if kind in ("text", "mixed")]
+        classes = getattr(self.model, "classes_", np.empty(0))
+        if classes.dtype.kind in "OU" and self.target is not None:
+            text.append(self.target)
+        return open_rows(path, note, text, named=[*columns, *named])
 
     def inputs(self, table: Any, path: Path) -> Any:
         """The columns that the model needs, in its order; CommandError for those
@@ -161,10 +152,9 @@ def read_model(path: Path, method: str = "predict") -> SavedModel:
             "fitted model"
         )
     if not hasattr(model, method):
-        cure = "give a KernelMachineRegressor or a KernelMachineClassifier"
         raise CommandError(
             f"{path}: holds a {type(model).__name__}, which this command is not for; "
-            f"{cure}"
+            "give a KernelMachineRegressor or a KernelMachineClassifier"
         )
     task = "classification" if hasattr(model, "classes_") else "regression"
     metadata = description["metadata"]
@@ -227,6 +217,26 @@ def model_facts(model: Any) -> Facts:
     """
     features = model.features_
     maps = [_map_facts(leaf) for leaf in leaves(features)]
+    # Shares of the most important columns, their standard errors, and by which rows
+    shares = errors = measured_on = None
+    if (importance := getattr(model, "importance_", None)) is not None:
+        shares = dict(importance.top_columns(MOST_COLUMNS))
+        of_all = dict(zip(importance.names, importance.share_errors(), strict=True))
+        errors = {name: float(of_all[name]) for name in shares}
+        measured_on = f"{importance.n_rows:,} {importance.rows}"
+    # How the model was chosen, where something was learned
+    choice = None
+    report = getattr(model, "report_", None)
+    if report is not None and report.candidates:
+        ranked = sorted(report.candidates, key=lambda one: one.loss)
+        choice = {
+            "chosen": report.chosen,
+            "reason": report.reason,
+            "criterion": report.criterion,
+            "rows_held_out": report.rows_held_out,
+            "candidates": list(map(vars, ranked)),
+            "seconds": report.seconds,
+        }
     return {
         "class": type(model).__name__,
         **{
@@ -238,45 +248,15 @@ def model_facts(model: Any) -> Facts:
         "encoded_columns": int(model.encoder_.n_features_out_),
         "maps": maps,
         "uncertainty": bool(getattr(model, "uncertainty", False)),
-        "choice": _choice(model),
-        **_importances(model),
+        "choice": choice,
+        "importances": shares,
+        "importance_errors": errors,
+        "importance_rows": measured_on,
         "relevances": most_relevant(model) or None,
         **{
             key: getattr(model, f"{key}_", None)
             for key in ("solver", "solver_reason", "n_iter", "residual")
         },
-    }
-
-
-def _importances(model: Any) -> Facts:
-    """Shares of the most important columns, their standard errors, and by which
-    rows; None where none was measured.
-    """
-    importance = getattr(model, "importance_", None)
-    if importance is None:
-        return dict.fromkeys(("importances", "importance_errors", "importance_rows"))
-    first = dict(importance.top_columns(MOST_COLUMNS))
-    errors = dict(zip(importance.names, importance.share_errors(), strict=True))
-    return {
-        "importances": first,
-        "importance_errors": {name: float(errors[name]) for name in first},
-        "importance_rows": f"{importance.n_rows:,} {importance.rows}",
-    }
-
-
-def _choice(model: Any) -> Facts | None:
-    """How the model was chosen; None where nothing was learned."""
-    report = getattr(model, "report_", None)
-    if report is None or not report.candidates:
-        return None
-    ranked = sorted(report.candidates, key=lambda one: one.loss)
-    return {
-        "chosen": report.chosen,
-        "reason": report.reason,
-        "criterion": report.criterion,
-        "rows_held_out": report.rows_held_out,
-        "candidates": list(map(vars, ranked)),
-        "seconds": report.seconds,
     }
 
 

@@ -104,9 +104,6 @@ def _size(size: str | None) -> str | None:
     return size
 
 
-SHARE = "{:g} is not a share of the rows: give a number from 0 to below 1"
-COVERAGE = "{:g} is not a coverage: give a number between 0 and 1, such as 0.9"
-SCHEDULER = "{!r} is not the address of a scheduler, such as tcp://host:8786"
 Data = Annotated[
     Path,
     typer.Argument(
@@ -125,7 +122,10 @@ Interval = Annotated[
     float | None,
     typer.Option(
         metavar="COVERAGE",
-        callback=_checked(lambda coverage: 0 < coverage < 1, COVERAGE),
+        callback=_checked(
+            lambda coverage: 0 < coverage < 1,
+            "{:g} is not a coverage: give a number between 0 and 1, such as 0.9",
+        ),
         help="Add prediction intervals of this coverage, such as 0.9.",
     ),
 ]
@@ -170,24 +170,19 @@ Metric = Annotated[str, _parameter("metric", "KIND")]
 Limit = Annotated[str | None, _parameter("time_limit", "SECONDS")]
 
 
-def _some_columns(option: str, what: str) -> Any:
+def _some_columns(what: str) -> Any:
     """An option that names a column, and may be repeated."""
-    return typer.Option(option, metavar="COL", help=f"{what} May be repeated.")
+    return typer.Option(metavar="COL", help=f"{what} May be repeated.")
 
 
-Exclude = Annotated[
-    list[str] | None, _some_columns("--exclude", "A column to leave out.")
-]
+Exclude = Annotated[list[str] | None, _some_columns("A column to leave out.")]
 Numeric = Annotated[
     list[str] | None,
-    _some_columns(
-        "--numeric",
-        "A column whose integers are quantities, never codes of categories.",
-    ),
+    _some_columns("A column whose integers are quantities, never codes of categories."),
 ]
 AsText = Annotated[
     list[str] | None,
-    _some_columns("--text", "A column whose text is never read as dates or numbers."),
+    _some_columns("A column whose text is never read as dates or numbers."),
 ]
 
 
@@ -201,7 +196,6 @@ class Dates(StrEnum):
 DayOrMonth = Annotated[
     Dates | None,
     typer.Option(
-        "--dates",
         help="What stands first in dates such as 1/2/2017, where all of a column may "
         "be either.",
     ),
@@ -226,14 +220,16 @@ TestSize = Annotated[
     float,
     typer.Option(
         metavar="SHARE",
-        callback=_checked(lambda share: 0 <= share < 1, SHARE),
+        callback=_checked(
+            lambda share: 0 <= share < 1,
+            "{:g} is not a share of the rows: give a number from 0 to below 1",
+        ),
         help="Share of the rows in the test split; 0 for no score.",
     ),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
-        "--memory-limit",
         metavar="SIZE",
         callback=_size,
         help="Upper limit of the memory to use, such as 1.5GB.",
@@ -251,9 +247,11 @@ Sample = Annotated[
 Dask = Annotated[
     str | None,
     typer.Option(
-        "--dask",
         metavar="SCHEDULER",
-        callback=_checked(ADDRESS.fullmatch, SCHEDULER),
+        callback=_checked(
+            ADDRESS.fullmatch,
+            "{!r} is not the address of a scheduler, such as tcp://host:8786",
+        ),
         help="Address of a Dask scheduler, such as tcp://host:8786, whose workers "
         "process the rows.",
     ),
@@ -261,7 +259,6 @@ Dask = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(
-        "--device",
         metavar="DEVICE",
         help="Device for the features, such as cuda or cuda:1. Default: the CPU.",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
 from typing import Any
@@ -20,10 +21,7 @@ from bochner.markup import cut, cut_all, cut_named, named_shares, number
 from bochner.notices import listed
 from bochner.scores.summaries import NAMES, cells, score_rows
 
-LEAST_SHARE = 0.01
 UNKNOWN = "undefined"  # of scores and losses
-MOST_IMPORTANT, MOST_EXPLAINED = 3, 10
-PIPE_WIDTH, LEAST_COMPILING = 10_000, 0.1
 
 
 def model_lines(facts: Facts) -> dict[str, str]:
@@ -41,7 +39,7 @@ def model_lines(facts: Facts) -> dict[str, str]:
         lines["importance"] = (
             f"{', '.join(shares)} (permutations of {facts['importance_rows']})"
         )
-    if shares := named_shares(_notable_shares(facts["relevances"])):
+    if shares := named_shares(_notable(facts["relevances"])):
         lines["relevance in the distance"] = ", ".join(shares)
     if choice := facts["choice"]:
         lines["selected"] = f"{choice['chosen']}: {choice['reason']}"
@@ -68,7 +66,7 @@ def model_line(facts: Facts) -> str:
         n = len(choice["candidates"])
         others = f"; {n} candidates" if n > 1 else ""
         line = f"{choice['chosen']} ({choice['reason']}{others})"
-    shares = importances(facts)[:MOST_IMPORTANT]
+    shares = importances(facts)[:3]
     return f"{line}; most important: {', '.join(shares)}" if shares else line
 
 
@@ -76,13 +74,12 @@ def importances(facts: Facts) -> list[str]:
     """Columns with at least one per cent of the importance, and standard errors, the
     most important first.
     """
-    shares = _notable_shares(facts["importances"])
-    return named_shares(shares, facts["importance_errors"])
+    return named_shares(_notable(facts["importances"]), facts["importance_errors"])
 
 
-def _notable_shares(shares: dict[str, float] | None) -> dict[str, float]:
-    shares = shares or {}
-    return {name: share for name, share in shares.items() if share >= LEAST_SHARE}
+def _notable(shares: dict[str, float] | None) -> dict[str, float]:
+    """Those of at least one per cent."""
+    return {name: share for name, share in (shares or {}).items() if share >= 0.01}
 
 
 def _map_words(facts: Facts) -> str:
@@ -124,7 +121,7 @@ def show(report: Facts, as_json: bool) -> None:
     plain: Facts = {"highlight": False, "markup": False, "emoji": False}
     console = Console(file=sys.stdout, **plain)
     if not console.is_terminal:
-        console = Console(width=PIPE_WIDTH, no_color=True, **plain)
+        console = Console(width=10_000, no_color=True, **plain)
     with console.capture() as capture:
         for part in PARTS[report["command"]](report):
             console.print(part)
@@ -175,17 +172,27 @@ def _strict(value: Any) -> Any:
 
 def _fit(report: Facts) -> Iterator[Any]:
     """A summary in six lines, one more for each score beyond two."""
+    task = report["task"]
+    if why := report["task_inferred_because"]:
+        task += f": {why}"
+        if report["task_can_change"]:
+            others = {"regression": "classification", "classification": "regression"}
+            task += f" (--task {others[report['task']]} to override)"
     which = report["rows_test_are"]
     where = f" on {report['rows_test']:,} test rows"
     where += f", {cut(which)}" if which else ""
     scores = _scores(report["scores"], where)
+    saved = "not saved (give --out FILE to save the model)"
+    if report["out"]:
+        again = "refitted" if report["rows_test"] else "fitted"
+        saved = f"{report['out']}, {again} on all {report['rows_saved_model']:,} rows"
     lines = {
         "data": f"{_data(report)}; {report['columns']:,} columns; "
         f"target {cut(report['target'])}",
-        "task": _task(report),
+        "task": task,
         "model": model_line(report["model"]),
         **(scores or {"score": "none, because there are no test rows"}),
-        "saved": f"{_saved(report)}; {_cost(report)}",
+        "saved": f"{saved}; {_cost(report)}",
     }
     yield _named(lines.items())
 
@@ -196,23 +203,6 @@ def _data(report: Facts) -> str:
     if missing := report["rows_without_target"]:
         text += f"; {missing:,} rows without a target were dropped"
     return text
-
-
-def _task(report: Facts) -> str:
-    task = report["task"]
-    why = report["task_inferred_because"]
-    if not why:
-        return task
-    other = "classification" if task == "regression" else "regression"
-    override = f" (--task {other} to override)" if report["task_can_change"] else ""
-    return f"{task}: {why}{override}"
-
-
-def _saved(report: Facts) -> str:
-    if not report["out"]:
-        return "not saved (give --out FILE to save the model)"
-    again = "refitted" if report["rows_test"] else "fitted"
-    return f"{report['out']}, {again} on all {report['rows_saved_model']:,} rows"
 
 
 def _cost(report: Facts) -> str:
@@ -231,19 +221,6 @@ def _scores(scores: Facts | None, where: str = "") -> dict[str, str]:
         lines[name] += f" ({'; '.join(beside)})" if beside else ""
         where = ""
     return lines
-
-
-def _candidates(facts: Facts) -> Iterator[Table]:
-    """What was tried, the best first, where there was a choice."""
-    choice = facts["choice"]
-    if not choice:
-        return
-    criterion = f"{choice['criterion']}, {choice['rows_held_out']:,} validation rows"
-    rows = []
-    for one in choice["candidates"]:
-        loss, error = (number(one[key], UNKNOWN) for key in ("loss", "standard_error"))
-        rows.append((one["name"], loss, error, f"{one['seconds']:.1f}"))
-    yield _grid(("candidates", criterion, "± s.e.", "seconds"), rows)
 
 
 def _plan(report: Facts) -> Iterator[Any]:
@@ -277,7 +254,7 @@ def _explain(report: Facts) -> Iterator[Any]:
         f"{report['background_rows']:,} training rows. Mean absolute values "
         f"({report['unit']}):"
     )
-    values = list(report["mean_absolute_values"].items())[:MOST_EXPLAINED]
+    values = list(report["mean_absolute_values"].items())[:10]
     yield _named((name, number(value)) for name, value in cut_named(values))
     yield _quiet(_cost(report))
 
@@ -294,15 +271,14 @@ def _report(report: Facts) -> Iterator[Text]:
 def _inspect(report: Facts) -> Iterator[Any]:
     classes = report["classes"]
     columns = report["columns"]
-    rows = report["rows_train"]
-    kinds = list(columns.values())
-    counts = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in dict.fromkeys(kinds))
+    fitted = report["rows_train"]
+    kinds = Counter(columns.values())
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
     facts = {
         "file": f"{report['model_file']}: {report['file_bytes'] / 1e6:,.2f} MB, "
-        f"format {report['format_version']}, "
-        f"by bochner {report['library_version']}",
+        f"format {report['format_version']}, by bochner {report['library_version']}",
         "holds": report["model"]["class"]
-        + (f", fitted on {rows:,} rows" if rows else ""),
+        + (f", fitted on {fitted:,} rows" if fitted else ""),
         "target": "not named" if report["target"] is None else report["target"],
         "classes": "" if classes is None else f"{len(classes):,}: {listed(classes)}",
         "columns": f"{len(columns):,} ({counts}): {listed(cut_all(columns), 20)}",
@@ -310,35 +286,37 @@ def _inspect(report: Facts) -> Iterator[Any]:
         **_scores(report["scores"], " on test rows"),
     }
     yield _named((name, text) for name, text in facts.items() if text)
-    yield from _candidates(report["model"])
+    choice = report["model"]["choice"]
+    if not choice:
+        return
+    # What was tried, the best first
+    criterion = f"{choice['criterion']}, {choice['rows_held_out']:,} validation rows"
+    rows = []
+    for one in choice["candidates"]:
+        loss, error = (number(one[key], UNKNOWN) for key in ("loss", "standard_error"))
+        rows.append((one["name"], loss, error, f"{one['seconds']:.1f}"))
+    yield _grid(("candidates", criterion, "± s.e.", "seconds"), rows)
 
 
 def _demo(report: Facts) -> Iterator[Any]:
     yield Text("Two lines of Python, on data that come with scikit-learn:\n")
     yield Padding(Text(report["code"].rstrip(), "cyan"), (0, 4))
-    others = report["results"][0]["others"]
     rows = []
     for row in report["results"]:
         value, interval, _ = cells(row["score"], row, UNKNOWN)
-        rows.append(
-            (
-                row["data"],
-                f"{row['rows']:,} x {row['columns']}",
-                f"{NAMES[row['score']]} {value}",
-                interval,
-                f"{row['seconds']:.1f}",
-                *(f"{other:.3f}" for other in row["others"].values()),
-            )
-        )
-    yield _grid(
-        ("data", "size", "test score", "95 % interval", "seconds", *others), rows
-    )
+        size = f"{row['rows']:,} x {row['columns']}"
+        score = f"{NAMES[row['score']]} {value}"
+        others = [f"{other:.3f}" for other in row["others"].values()]
+        line = (row["data"], size, score, interval, f"{row['seconds']:.1f}", *others)
+        rows.append(line)
+    head = ("data", "size", "test score", "95 % interval", "seconds", *row["others"])
+    yield _grid(head, rows)
     yield _quiet(
         "R² by KernelMachineRegressor. The other models are scikit-learn's, with "
         "defaults."
     )
     compiling = report["compile_seconds"]
-    if compiling >= LEAST_COMPILING:
+    if compiling >= 0.1:
         yield _quiet(
             f"Compiling the inner loops took {compiling:.1f} s more. It happens "
             "once: they are cached on disk."

@@ -21,13 +21,12 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bochner.cli.failures import Facts
-from bochner.cli.tables import SCORED_ROWS, read_rows
+from bochner.cli.tables import SCORED_ROWS, drawn_rows
 from bochner.cli.target import Target, score, with_target
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import as_dense
 from bochner.settings import current
 from bochner.sources.base import TableSource
-from bochner.sources.hash_split import HashSplit, filter_rows
 
 # Rows times columns times classes; bytes of the memory limit for each
 MOST_ENTRIES, MOST_BYTES_SHARE = 1 << 24, 64
@@ -91,7 +90,7 @@ def reference_scores(
     share = most / n_train
     X, *names = train[:2]
     if isinstance(X, TableSource):
-        drawn: Any = read_rows(filter_rows(X, HashSplit(0.0, share, 1, *names)))
+        drawn: Any = drawn_rows(X, share, 1, *names)
         task = "regression" if classes is None else "classification"
         name = names[0] if names else "target"
         X, target = with_target(drawn.X, drawn.y, name, task, path)

@@ -61,12 +61,26 @@ def open_rows(
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
     remarks = list[str]()
     with noted(remarks.append), errors_of(path):
-        types = _text_schema(path, as_text)
+        # Columns of CSV files that are text; other files know their types
+        first = files_of(path)[0]
+        types = None
+        if as_text and kind_of(first) in TEXT_KINDS:
+            names = whole_file(first).names
+            columns = [(name, pa.string()) for name in as_text if name in names]
+            types = pa.schema(columns) or None
         left_out = tuple(sorted(exclude))
         selection = Selection(exclude=left_out, named=tuple(named), types=types)
         source = open_selected(path, selection, sample)
-    for sentence in (*_form_of_text(source, path), *remarks):
-        note(sentence)
+    # What is unusual about the fields of CSV files
+    text = getattr(source.parts[0], "text", None)
+    if isinstance(text, CsvText):
+        if text.separator not in ", " and kind_of(first) != "tsv":
+            name = "tabs" if text.separator == "\t" else repr(text.separator)
+            note(f"Fields are separated by {name}.")
+        if text.dialect.decimal_point == ",":
+            note("Numbers have decimal commas.")
+    for remark in remarks:
+        note(remark)
     return source
 
 
@@ -148,7 +162,7 @@ def some_rows(source: TableSource, share: float = 1.0) -> tuple[Batch, float]:
     if _is_small(source):
         return read_rows(source), 1.0
     share = scored_share(source, source.n_rows or 0, share)
-    return drawn_rows(source, share, 0, None), share
+    return drawn_rows(source, share, 0), share
 
 
 def scored_share(source: TableSource, n_rows: int, share: float) -> float:
@@ -163,36 +177,10 @@ def drawn_rows(
     source: TableSource,
     share: float,
     seed: int,
-    target: str | None,
+    target: str | None = None,
     group: str | None = None,
 ) -> Batch:
     """A share of the rows, drawn by a hash of their content, or of their group, of
     those that have a target; SourceError where there are none.
     """
     return read_rows(filter_rows(source, HashSplit(0.0, share, seed, target, group)))
-
-
-def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
-    """What is unusual about the fields of CSV files, in sentences."""
-    text = getattr(source.parts[0], "text", None)
-    if not isinstance(text, CsvText):
-        return
-    told = text.separator in ", " or kind_of(files_of(path)[0]) == "tsv"
-    if not told:
-        yield (
-            "Fields are separated by "
-            f"{'tabs' if text.separator == chr(9) else repr(text.separator)}."
-        )
-    if text.dialect.decimal_point == ",":
-        yield "Numbers have decimal commas."
-
-
-def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
-    """The columns of CSV files that are text; None where there are none, and of
-    other files, which know their types.
-    """
-    first = files_of(path)[0]
-    if not as_text or kind_of(first) not in TEXT_KINDS:
-        return None
-    text = [(name, pa.string()) for name in as_text if name in whole_file(first).names]
-    return pa.schema(text) if text else None

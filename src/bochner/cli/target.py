@@ -29,14 +29,9 @@ from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches, has_lines, read_column
 from bochner.sources.schema import require
 
-CLASSES = "if it holds classes, use --task classification"
-MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
-# Of the rows, from which on equal ones are copies
-DISTINCT_SHARE, FEWEST_DISTINCT = 0.1, 5
 # By the kind of their dtypes
 KINDS = {"f": "number", "i": "integer", "b": "boolean", "O": "text"}
-COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
 
 
 @dataclass(frozen=True)
@@ -127,15 +122,16 @@ class TargetSummary:
         if target.kind != "number":
             pieces = pc.value_counts(pa.array(values)).flatten()
             counts = pa.table(pieces, ["value", "rows"])
-        numbers = values if values.dtype.kind in "biuf" else np.empty(0)
+        is_number = values.dtype.kind in "biuf"
+        numbers = values.astype(np.float64) if is_number else np.empty(0)
         return cls(
             target.name,
             target.kind,
             len(values) + target.missing,
             target.missing,
-            float(numbers.sum(dtype=np.float64)),
-            numbers.min() if len(numbers) else math.inf,
-            numbers.max() if len(numbers) else -math.inf,
+            float(numbers.sum()),
+            numbers.min(initial=math.inf),
+            numbers.max(initial=-math.inf),
             counts,
         )
 
@@ -195,21 +191,18 @@ class TargetSummary:
         values, rows = (column.to_pylist() for column in self.counts.columns)
         return dict(sorted(zip(values, rows, strict=True)))
 
-    def baseline(self, task: str) -> Any:
-        """Shares of the classes, or the mean."""
+    def baseline(self, task: str) -> tuple[Any, Facts]:
+        """Shares of the classes, or the mean; and what a model without inputs predicts,
+        for people.
+        """
         if task == "regression":
-            return self.total / self.n_known
-        return [count / self.n_known for count in self.classes().values()]
-
-    def described_baseline(self, task: str) -> Facts:
-        """What a model without inputs predicts, for people."""
-        if task == "regression":
-            mean = self.baseline(task)
-            return {"predicts": "the mean of the training rows", "value": mean}
-        classes = self.classes()
-        best = max(classes, key=lambda label: classes[label])
-        share = classes[best] / self.n_known
-        return {"predicts": "the most frequent class", "value": best, "share": share}
+            mean = self.total / self.n_known
+            return mean, {"predicts": "the mean of the training rows", "value": mean}
+        counts = self.classes()
+        shares = {label: count / self.n_known for label, count in counts.items()}
+        best = max(shares, key=lambda label: shares[label])
+        facts = {"predicts": "the most frequent class", "value": best}
+        return [*shares.values()], facts | {"share": shares[best]}
 
 
 def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target:
@@ -266,7 +259,10 @@ def with_target_read(
             # Text is meant, even if most of it is numbers
             return replace(table, inferred=()), ""
         if why := why_text(table, name):
-            raise CommandError(f"{path}: column '{name}' {why}; {CLASSES}")
+            raise CommandError(
+                f"{path}: column '{name}' {why}; if it holds classes, use --task "
+                "classification"
+            )
         return table, ""
     is_here = name in table.column_names
     column = table[name].combine_chunks() if is_here else pa.nulls(0)
@@ -367,17 +363,19 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
     reason = ""
     distinct = target.distinct
     if task == "auto":
-        task = "classification"
-        words = {"text": "text", "category": "categories", "boolean": "booleans"}
-        few = distinct <= MOST_CLASSES and distinct * CLASS_ROWS <= n
-        is_label = few and target.low >= 0 and target.high <= LARGEST_LABEL
-        reason = f"the target holds whole numbers with {distinct:,} distinct values"
-        if target.kind in words:
-            reason = f"the target holds {words[target.kind]}"
-        elif target.kind == "number":
-            task, reason = "regression", "the target holds fractional numbers"
-        elif distinct != 2 and not is_label:
-            task = "regression"
+        few = distinct <= 20 and distinct * 10 <= n
+        is_label = few and target.low >= 0 and target.high <= 100
+        is_label |= distinct == 2
+        of_kind = {
+            "text": (True, "text"),
+            "category": (True, "categories"),
+            "boolean": (True, "booleans"),
+            "number": (False, "fractional numbers"),
+            "integer": (is_label, f"whole numbers with {distinct:,} distinct values"),
+        }
+        is_class, values = of_kind[target.kind]
+        task = "classification" if is_class else "regression"
+        reason = f"the target holds {values}"
     if task == "regression":
         return task, reason
     if target.kind == "number":
@@ -388,14 +386,12 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
     if target.counts is None:
         raise CommandError(
             f"{path}: column '{name}' has more than {MOST_COUNTED:,} different "
-            "values, like an identifier; "
-            "choose another target"
+            "values, like an identifier; choose another target"
         )
     if distinct == n > 2:
         raise CommandError(
             f"{path}: column '{name}' has a different value in each of its {n:,} "
-            "rows, like an identifier; choose "
-            "another target"
+            "rows, like an identifier; choose another target"
         )
     return task, reason
 
@@ -426,14 +422,14 @@ def split_rows(
     """
     n = X.num_rows
     _, first, group = np.unique(row_hashes(X), return_index=True, return_inverse=True)
-    if len(first) == n:
-        return stratified_split(target, task, size, seed)
-    if len(first) < max(n * DISTINCT_SHARE, FEWEST_DISTINCT):
+    few = len(first) < max(n * 0.1, 5)
+    if few and len(first) < n:
         notes.append(
             f"The columns beside the target have {len(first):,} different rows of "
             f"values in {n:,} rows: most rows of the test split equal training rows, "
             "but for the target."
         )
+    if few or len(first) == n:
         return stratified_split(target, task, size, seed)
     copies = n - len(first)
     notes.append(
@@ -494,7 +490,7 @@ def score(
     scored = scores.regression(target.values, predicted, baseline, target.group)
     if not getattr(model, "uncertainty", False):
         return scored, []
-    asked = COVERAGE if coverage is None else coverage
+    asked = 0.9 if coverage is None else coverage
     try:
         interval = model.predict_interval(X, coverage=asked)
     except ValueError as error:
