@@ -1,5 +1,5 @@
-"""Draws the effects of columns on predictions: means, intervals, curves of single
-rows, and where there are no rows.
+"""Draws the effects of columns on predictions: means, intervals, and curves of single
+rows.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ class EffectDisplay(Display):
     """Effects of columns, one panel each.
 
     The line is the mean effect, with its interval if the model has a posterior. Thin
-    grey lines are predictions for single rows, ticks at the bottom some values of the
-    column, and shaded regions have no rows. Categories have dots, the first 12 at most,
-    and a missing value has a square at the right. With several outputs there is a line
-    for each of the five with the largest effects. `from_effects` collects, and `plot`
-    draws.
+    grey lines are predictions for single rows, and ticks at the bottom some values of
+    the column. Categories have dots, the first 12 at most, and a missing value has a
+    square at the right. With several outputs there is a line for each of the five with
+    the largest effects. `from_effects` collects, and `plot` draws.
 
     Keywords of `plot` are those of the lines, as `Axes.plot` takes them.
 
@@ -138,9 +137,9 @@ class EffectDisplay(Display):
         if not has_position.all():
             look = {"color": GREY, "fontsize": "x-small", "ha": "right", "va": "top"}
             ax.annotate("missing", (1, 1), xycoords="axes fraction", **look)
-        inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])] if len(x) else one.rug
+        inside = one.rug[(one.rug >= x[0]) & (one.rug <= x[-1])]
         look = {"color": GREY, "markersize": 4, "transform": ax.get_xaxis_transform()}
-        ax.plot(inside, np.full(len(inside), 0.02), "|", **look)
+        ax.plot(inside, np.full_like(inside, 0.02), "|", **look)
 
     def _draw_levels(self, ax: Any, one: Any, shown: list[int], kwargs: Look) -> None:
         n = min(len(one.values), 12)
