@@ -24,7 +24,7 @@ INNER = "each turn goes to an object inside of the former one"
 LIFE = "a daemon thread, which ends with the process"
 OTHERS = "others do the work, which ends, or they are lost, which is an error"
 ENDS = {
-    "cli/__init__.py _cause": [INNER],
+    "cli/__init__.py main": [INNER],
     "data/columns.py unique_names": [
         COUNT
     ],  # a name for each of the finite number of names in use at most

@@ -41,7 +41,12 @@ def main() -> None:
             "0",
         ):
             raise
-        sys.exit(f"error: the libraries cannot be loaded: {_cause(failure)}")
+        # What lies below it, in one line: NumPy puts pages of advice before it
+        cause: BaseException = failure
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        line = " ".join(str(cause).split()) or "not enough memory"
+        sys.exit(f"error: the libraries cannot be loaded: {line}")
     except (KeyboardInterrupt, SystemExit) as leave:
         code = leave.code if isinstance(leave, SystemExit) else 130
         if code == 130:
@@ -49,10 +54,3 @@ def main() -> None:
         sys.exit(143 if code == 130 and terminated else code)
     finally:
         signal.signal(signal.SIGTERM, former)
-
-
-def _cause(failure: BaseException) -> str:
-    """What lies below a failure, in one line: NumPy puts pages of advice before it."""
-    while failure.__cause__ is not None:
-        failure = failure.__cause__
-    return " ".join(str(failure).split()) or "not enough memory"

@@ -80,9 +80,8 @@ class Encoder:
         if kind is int:
             return value if abs(value) <= EXACT else {"$": "int", "value": hex(value)}
         if kind is float:
-            if math.isfinite(value):
-                return value
-            return {"$": "float", "value": str(value)}
+            plain = {"$": "float", "value": str(value)}
+            return value if math.isfinite(value) else plain
         if isinstance(value, np.generic):
             if SCALAR.fullmatch(value.dtype.str):
                 plain = self.node(value.item(), path)
@@ -222,6 +221,7 @@ class Decoder:
     def __init__(self, tensors: Mapping[str, Any], registry: Mapping[str, str]) -> None:
         self.tensors = tensors
         self.unused = set(tensors)
+        self.depth = -1
         self.registry = registry
 
     def root(self, node: dict[str, Any]) -> Any:
@@ -230,33 +230,36 @@ class Decoder:
             raise Unreadable(f"its tensor {min(self.unused)!r:.60} belongs to nothing")
         return value
 
-    def value(self, node: Any, depth: int = 0) -> Any:
-        if depth > MAX_DEPTH:
+    def value(self, node: Any) -> Any:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
             raise Unreadable("its tree nests too deeply")
+        value = node
         if isinstance(node, list):
-            return [self.value(item, depth + 1) for item in node]
-        if not isinstance(node, dict):
-            if not isinstance(node, float) or math.isfinite(node):
-                return node
-            return _malformed("number")
-        # A method for each kind of node
-        read = getattr(self, f"read_{node.get('$')}", None)
-        return _malformed("node") if read is None else read(node, depth)
+            value = [self.value(item) for item in node]
+        elif isinstance(node, dict):
+            # A method for each kind of node
+            read = getattr(self, f"read_{node.get('$')}", None)
+            value = _malformed("node") if read is None else read(node)
+        elif isinstance(node, float) and not math.isfinite(node):
+            _malformed("number")
+        self.depth -= 1
+        return value
 
-    def read_int(self, node: Any, depth: int) -> int:
+    def read_int(self, node: Any) -> int:
         (digits,) = _fields(node, value=str)
         if re.fullmatch(r"-?0x[0-9a-f]+", digits):
             return int(digits, 16)
         return _malformed("integer")
 
-    def read_float(self, node: Any, depth: int) -> float:
+    def read_float(self, node: Any) -> float:
         (name,) = _fields(node, value=str)
         return NONFINITE[name] if name in NONFINITE else _malformed("number")
 
-    def read_scalar(self, node: Any, depth: int) -> Any:
+    def read_scalar(self, node: Any) -> Any:
         name, value = _fields(node, dtype=str, value=object)
         dtype = _dtype(name, SCALAR)
-        value = self.value(value, depth + 1)
+        value = self.value(value)
         if type(value) is not {"b": bool, "f": float}.get(dtype.kind, int):
             _malformed("scalar")
         try:
@@ -265,24 +268,24 @@ class Decoder:
         except OverflowError:
             return _malformed("scalar")
 
-    def read_cell(self, node: Any, depth: int) -> Any:
+    def read_cell(self, node: Any) -> Any:
         (array,) = _fields(node, array=dict)
         if array.get("$") not in ("array", "items") or array.get("shape") != []:
             _malformed("scalar")
-        return self.value(array, depth + 1)[()]
+        return self.value(array)[()]
 
-    def read_tuple(self, node: Any, depth: int) -> tuple:
+    def read_tuple(self, node: Any) -> tuple:
         (items,) = _fields(node, items=list)
-        return tuple(self.value(item, depth + 1) for item in items)
+        return tuple(self.value(item) for item in items)
 
-    def read_dict(self, node: Any, depth: int) -> dict[str, Any]:
+    def read_dict(self, node: Any) -> dict[str, Any]:
         (items,) = _fields(node, items=dict)
-        return {key: self.value(item, depth + 1) for key, item in items.items()}
+        return {key: self.value(item) for key, item in items.items()}
 
-    def read_items(self, node: Any, depth: int) -> Any:
+    def read_items(self, node: Any) -> Any:
         name, shape, items = _fields(node, dtype=str, shape=list, items=list)
         dtype = _dtype(name, ITEMS)
-        values = [self.value(item, depth + 1) for item in items]
+        values = [self.value(item) for item in items]
         allowed = str if dtype.kind == "U" else ITEM_TYPES
         if dtype.itemsize * len(items) > MAX_TEXT or not all(
             isinstance(value, allowed) for value in values
@@ -295,7 +298,7 @@ class Decoder:
         array[:] = values
         return array.reshape(of_array)
 
-    def read_array(self, node: Any, depth: int) -> Any:
+    def read_array(self, node: Any) -> Any:
         dtype_name, shape, name = _fields(node, dtype=str, shape=list, tensor=str)
         if name not in self.tensors:
             _malformed("array")
@@ -310,20 +313,20 @@ class Decoder:
         little = tensor.reshape(-1).view(dtype.newbyteorder("<")).reshape(of_array)
         return little.astype(dtype, copy=False)
 
-    def read_transposed(self, node: Any, depth: int) -> Any:
+    def read_transposed(self, node: Any) -> Any:
         (inner,) = _fields(node, array=dict)
-        if inner.get("$") == "array":
-            return self.read_array(inner, depth).T
-        return _malformed("array")
+        if inner.get("$") != "array":
+            _malformed("array")
+        return self.read_array(inner).T
 
-    def read_object(self, node: Any, depth: int) -> Any:
+    def read_object(self, node: Any) -> Any:
         tag, state = _fields(node, **{"class": str, "state": dict})
         if tag not in self.registry:
             raise Unreadable(
                 f"it holds the class {tag!r:.60}, which this release does not load",
                 "upgrade bochner",
             )
-        attributes = {name: self.value(item, depth + 1) for name, item in state.items()}
+        attributes = {name: self.value(item) for name, item in state.items()}
         cls = getattr(import_module(self.registry[tag]), tag)
         for name in getattr(cls, "_unsaved", ()):
             attributes.pop(name, None)
