@@ -235,16 +235,14 @@ class Explanation:
         order = np.argsort(-np.abs(changes), kind="stable").tolist()
         given = [_json_value(value) for value in self.data[0]]
         shown = [cut(one) if isinstance(one, str) else number(one) for one in given]
-        return [
-            (self.feature_names[j], shown[j], signed(float(changes[j]))) for j in order
-        ]
+        return [(self.feature_names[j], shown[j], signed(changes[j])) for j in order]
 
     def _sum(self) -> str:
         """The prediction for the first row and what it starts from, in words."""
         name = self.output_names[0]
         what = f"log-odds of {name}" if self.unit == "log-odds" else name
         return (
-            f"{what} {number(float(self.predictions[0]))}, from "
+            f"{what} {number(self.predictions[0])}, from "
             f"{number(float(self.base_values))} on average"
         )
 
@@ -268,7 +266,7 @@ def _json_value(value: Any) -> Any:
     """A value as JSON has it."""
     if is_missing(value):
         return None
-    if isinstance(value, bool | np.bool_ | int | np.integer):
+    if isinstance(value, np.bool_ | int | np.integer):
         return int(value)
     if isinstance(value, float | np.floating) and np.isfinite(value):
         return float(value)

@@ -24,8 +24,7 @@ from bochner.features.grids import by_columns
 from bochner.features.leaves import LeafMap, leaves
 from bochner.features.metric import Metric
 
-# Waves, and rows, whose angles are held at a time, and most angles
-TILE, ROWS, ENTRIES = 128, (1, 32), 1 << 21
+TILE, ENTRIES = 128, 1 << 21  # waves whose angles are held at a time, and most angles
 ROUNDING = 34.0  # -log of the error of a quadrature, a rounding error
 Columns: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
 
@@ -110,7 +109,7 @@ class Waves:
 
         To one of shape (n, d, d, K) their interactions are added, above the diagonal.
         """
-        from bochner.loops.coalitions import WAVES
+        from bochner.loops.coalitions import WAVES, add_wave_pairs, add_waves
 
         U = self.coordinates.of(X)
         V = self.coordinates.of(background)
@@ -119,53 +118,41 @@ class Waves:
             return
         sums = np.zeros((len(U), *[d] * (values.ndim - 2), values.shape[-1]))
         rules = quadratures(d)
-        few = int(np.clip(ENTRIES // (d * TILE), *ROWS))
+        few = int(np.clip(ENTRIES // (d * TILE), 1, 32))
         parts = [slice(a, a + few) for a in range(0, len(U), few)]
+        add_products = add_waves if values.ndim == 3 else add_wave_pairs
+
+        def add(block: NDArray, W: NDArray, C: Any, other: Any, part: slice) -> None:
+            rows = U[part]
+            differ = [
+                (rows[:, np.newaxis, places] != block[:, places]).any(axis=2)
+                for places in self._places
+            ]
+            angles = self._angles(rows, W)
+            add_products(angles, other, np.stack(differ, axis=2), rules, C, sums[part])
+
         for first in range(0, self.frequencies.shape[1], TILE):
             # Some frequencies, and parts of their coefficients, filled up with zeros
             W = self.frequencies[:, first : first + TILE]
             more = (0, 0), (0, -W.shape[1] % WAVES)
-            C = np.pad(self.coef[:, first : first + TILE], more)
-            parts_of_C = np.ascontiguousarray(C.real), np.ascontiguousarray(C.imag)
-            tile = np.pad(W, more), parts_of_C
+            W = np.pad(W, more)
+            coef = np.pad(self.coef[:, first : first + TILE], more)
+            C = np.ascontiguousarray(coef.real), np.ascontiguousarray(coef.imag)
             for b in range(0, len(V), 4 * few):
                 block = V[b : b + 4 * few]
-                other = self._angles(block, tile)
-                add = partial(self._add, U, block, tile, other, rules, sums)
-                in_threads(add, parts)
+                other = self._angles(block, W)
+                in_threads(partial(add, block, W, C, other), parts)
         values[_where(self.columns, values)] += sums / len(V)
 
-    def _angles(self, U: NDArray, tile: Any) -> tuple[NDArray, ...]:
+    def _angles(self, U: NDArray, W: NDArray) -> tuple[NDArray, ...]:
         """Cosines and sines of half the angles of each column, and of those of all
         columns.
         """
-        W = tile[0]
         half = np.empty((len(U), len(self.columns), W.shape[1]))
         for j, places in enumerate(self._places):
             np.matmul(U[:, places], W[places] / 2, out=half[:, j])
         whole = half.sum(axis=1)
         return np.cos(half), np.sin(half), np.cos(whole), np.sin(whole)
-
-    def _add(
-        self,
-        U: NDArray,
-        V: NDArray,
-        tile: Any,
-        other: Any,
-        rules: Any,
-        sums: NDArray,
-        rows: slice,
-    ) -> None:
-        from bochner.loops.coalitions import add_wave_pairs, add_waves
-
-        U = U[rows]
-        differ = [
-            (U[:, np.newaxis, places] != V[:, places]).any(axis=2)
-            for places in self._places
-        ]
-        add = add_waves if sums.ndim == 3 else add_wave_pairs
-        angles = self._angles(U, tile)
-        add(angles, other, np.stack(differ, axis=2), rules, tile[1], sums[rows])
 
 
 class Cells:

@@ -177,19 +177,15 @@ class Effects:
 
     def to_json(self) -> str:
         """Return all numbers as JSON; dates as text, and the missing value as null."""
-        facts = "kind", "what", "outputs", "coverage", "n_rows"
-        parts = "column", "unit", "is_level", "values"
-        arrays = "shares", "mean", "low", "high"
-        whole: dict[str, Any] = {name: getattr(self, name) for name in facts}
-        whole["columns"] = [
-            {name: getattr(one, name) for name in (*parts, *arrays)}
-            for one in self.columns
-        ]
+        drawn_alone = {"positions", "curves", "rug"}
 
         def as_json(value: Any) -> Any:
+            if isinstance(value, Effect):
+                facts = vars(value).items()
+                return {name: fact for name, fact in facts if name not in drawn_alone}
             return value.tolist() if isinstance(value, np.ndarray) else str(value)
 
-        return json.dumps(whole, default=as_json, allow_nan=False, indent=2)
+        return json.dumps(vars(self), default=as_json, allow_nan=False, indent=2)
 
     def _repr_html_(self) -> Markup:
         several = len(self.outputs) > 1
@@ -427,6 +423,7 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
     """
     # Numbers, or codes and labels, of the kind that the fit saw
     kind, values = read_column(_column(X, j), name, encoder.statistic_.kinds[j])
+    parts = PARTS[kind]
     if isinstance(values, tuple):
         numbers = np.where(values[0] < 0, np.nan, values[0])
     else:
@@ -435,9 +432,8 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
     distinct, first, counts = np.unique(
         numbers[~gaps], return_index=True, return_counts=True
     )
-    donor = np.flatnonzero(~gaps)[first]
     codes = [one.index for one in encoder.columns_ if isinstance(one, CodeColumn)]
-    is_level = not PARTS[kind] or j in codes or len(distinct) <= 2
+    is_level = not parts or j in codes or len(distinct) <= 2
     if len(distinct) <= n_points:
         chosen = np.arange(len(distinct))
     elif is_level:
@@ -445,18 +441,17 @@ def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Gr
     else:
         frequent = counts > counts.sum() / n_points
         others = np.repeat(distinct[~frequent], counts[~frequent])
-        shares = np.linspace(*ENDS, max(n_points - int(np.count_nonzero(frequent)), 2))
+        shares = np.linspace(*ENDS, max(n_points - frequent.sum(), 2))
         quantiles = np.quantile(others, shares, method="inverted_cdf")
         chosen = np.flatnonzero(frequent | np.isin(distinct, quantiles))
-    if not PARTS[kind]:
+    if not parts:
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
     points = distinct[chosen]
-    donors = donor[chosen]
+    donors = np.flatnonzero(~gaps)[first][chosen]
     if gaps.any() and (encoder.statistic_.missing[j] or not len(points)):
         points = np.append(points, np.nan)
         donors = np.append(donors, gaps.argmax())
-    unit = PARTS[kind][0] if PARTS[kind] else ""
-    return Grid(numbers, points, donors, is_level, unit)
+    return Grid(numbers, points, donors, is_level, parts[0] if parts else "")
 
 
 def _partial(

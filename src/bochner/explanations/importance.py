@@ -213,9 +213,9 @@ class Importance:
         return [
             {
                 "column": self.names[j],
-                "importance": float(self.values[j]),
-                "standard_error": float(self.errors[j]),
-                "share": float(shares[j]),
+                "importance": self.values[j],
+                "standard_error": self.errors[j],
+                "share": shares[j],
             }
             for j in self._order()
         ]

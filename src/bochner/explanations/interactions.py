@@ -14,12 +14,7 @@ from bochner.arrays import Floats
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance
 from bochner.explanations.column_factors import Opaque, Term, coalition_shares
-from bochner.explanations.shapley import (
-    add_gains,
-    add_terms,
-    coalitions,
-    repeated_rows,
-)
+from bochner.explanations.shapley import add_gains, add_terms, coalitions, repeated_rows
 from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones

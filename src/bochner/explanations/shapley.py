@@ -14,12 +14,7 @@ from bochner.arrays import Floats
 from bochner.data.table_input import as_dense, finite_predictions
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance
-from bochner.explanations.column_factors import (
-    Cells,
-    Opaque,
-    Term,
-    coalition_shares,
-)
+from bochner.explanations.column_factors import Cells, Opaque, Term, coalition_shares
 
 BATCH = 512  # rows that all terms explain before the next ones
 # Of which all coalitions are evaluated, where a function is no sum of products
@@ -199,8 +194,7 @@ def _add_sampled(
         rng = np.random.default_rng([0, first_row, i])
         ways = _changes(parts, X[i], background, d, rng)
         first = ways.mean(axis=0)
-        again = _changes(parts, X[i], background[:n_repeated], d, rng)
-        second = again.mean(axis=0)
+        second = _changes(parts, X[i], background[:n_repeated], d, rng).mean(axis=0)
         opposite = np.square((ways[0] - ways[1]) / 2).mean(axis=0)
         repeated = np.square(first[:n_repeated] - second).mean(axis=0) / 2
         first[:n_repeated] += (second - first[:n_repeated]) / 2
