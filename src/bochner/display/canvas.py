@@ -108,7 +108,7 @@ def add_legend(
     n = int(width / ((longest * LETTER + 4.2) * size))
     ax.legend(
         handles=artists,
-        ncols=int(np.clip(n, 1, max(len(artists), 1))),
+        ncols=np.clip(n, 1, max(len(artists), 1)),
         title=title,
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
@@ -136,8 +136,7 @@ def finish(axes: Sequence[Any]) -> None:
             _short_ticks(axis)
         if legend := ax.get_legend():
             height = legend.get_window_extent().height / ax.figure.dpi * 72
-            title = ax.get_title(loc="left")
-            ax.set_title(title, pad=height + 12)
+            ax.set_title(ax.get_title(loc="left"), pad=height + 12)
         ax.spines[["top", "right"]].set_visible(bool(ax.images))
 
 

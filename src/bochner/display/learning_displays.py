@@ -192,10 +192,7 @@ class LearningDisplay(Display):
         self.ax_.set_title(canvas.of_draws(self._curves[0][1]))
 
 
-UNITS = {
-    "squared error": "standardised squared error",
-    "log loss": "log loss [nats]",
-}
+UNITS = {"squared error": "standardised squared error", "log loss": "log loss [nats]"}
 
 
 class SizeDisplay(Display):
@@ -302,8 +299,7 @@ class SizeDisplay(Display):
             raise ValueError(
                 "There is nothing to draw: neither sizes nor candidates were tried."
             )
-        height = max(candidates, 3.2 if self.sizes else 0.0)
-        return [Block(height, n, 5.0)]
+        return [Block(max(candidates, 3.2 if self.sizes else 0.0), n, 5.0)]
 
     def _draw(self, kwargs: Look) -> None:
         loss = f"Mean {UNITS.get(self.criterion, self.criterion)}"

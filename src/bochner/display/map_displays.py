@@ -576,8 +576,8 @@ class SpectrumDisplay(Display):
         weights[paired:] /= 2
         # The axis
         largest = SPARE * np.abs(frequencies).max()
-        usual = REACH * np.median(np.abs(frequencies))
-        end = min(largest, usual or largest) or 1.0
+        usual = REACH * np.median(np.abs(frequencies)) or largest
+        end = min(largest, usual) or 1.0
         grid, cell = np.linspace(-end, end, CELLS, retstep=True)
         # The density is the transform of the kernel, which a taper smooths by a cell
         step = np.pi / (SAMPLING * end)
@@ -605,6 +605,7 @@ class SpectrumDisplay(Display):
         (self.density_line_,) = ax.plot(self.grid, self.density, **look)
         outside = weights[(self.drawn < low) | (self.drawn > high)].sum()
         title = f"{100 * outside:.2g} % of those drawn are beyond" if outside else ""
-        ax.set(xlabel=self.label, ylabel="Density", title=title)
-        ax.set(xlim=ends, ylim=(0, None))
+        ax.set(
+            xlabel=self.label, ylabel="Density", title=title, xlim=ends, ylim=(0, None)
+        )
         canvas.add_legend(ax)

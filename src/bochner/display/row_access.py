@@ -51,14 +51,9 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray, str]:
             codes, labels = values
             return name, np.array([*labels, ""], dtype=object)[codes], ""
         return name, values[:, 0], parts[0]
-    j = column_number(column, column_names(None, n_columns(X)))
+    j = column_number(column, column_names(None, np.shape(X)[1]))
     column_values = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
     return f"x{j}", np.asarray(column_values, np.float64).ravel(), ""
-
-
-def n_columns(X: Any) -> int:
-    """Number of columns of rows of any kind."""
-    return int(X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1])
 
 
 def target_of(y: ArrayLike) -> Floats:

@@ -18,12 +18,7 @@ from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look
 from bochner.display.canvas import BLUE, DOTTED, GREY, VERMILION
 from bochner.display.importance_displays import name_rows
-from bochner.display.row_access import (
-    column_of,
-    interval_of,
-    n_columns,
-    target_of,
-)
+from bochner.display.row_access import column_of, interval_of, target_of
 from bochner.markup import number
 from bochner.scores import (
     Reliability,
@@ -162,7 +157,7 @@ class BandDisplay(Display):
                 f"Column {name!r} holds no numbers: give one that does as column."
             )
         row_numbers = np.flatnonzero(np.isfinite(values))
-        of_bins = n_columns(X) > 1 or unit != ""
+        of_bins = np.shape(X)[1] > 1 or unit != ""
         if of_bins:
             row_numbers = drawn(row_numbers, 5000)
             x = values[row_numbers]
@@ -467,8 +462,13 @@ class CoverageDisplay(Display):
         look = {"color": BLUE, **DOTTED, **kwargs}
         (self.line_,) = ax.plot(self.coverages, self.covered, **look)
         canvas.percent_ticks(ax.xaxis, ax.yaxis)
-        ax.set(xlabel="Nominal coverage", ylabel="Coverage measured")
-        ax.set(title=f"{self.n_rows:,} rows", xlim=(0, 1), ylim=(0, 1))
+        ax.set(
+            xlabel="Nominal coverage",
+            ylabel="Coverage measured",
+            title=f"{self.n_rows:,} rows",
+            xlim=(0, 1),
+            ylim=(0, 1),
+        )
         # Groups
         ax = group_axes
         covered = np.array([group.covered for group in self.groups])
@@ -544,13 +544,7 @@ class WidthDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        *,
-        coverage: float = 0.9,
-        n_bins: int = 10,
+        cls, model: Any, X: Any, y: Any, *, coverage: float = 0.9, n_bins: int = 10
     ) -> Self:
         """Predict, and measure errors and widths.
 
@@ -655,8 +649,9 @@ class WidthDisplay(Display):
         share = f"{100 * self.coverage:g} %"
         look = {"color": BLUE, **DOTTED, "label": f"{share} quantile of the errors"}
         (self.quantiles_,) = ax.plot(middles, quantiles, **look | kwargs)
-        ax.set(xlabel=f"Half width of {share} intervals", ylabel="Absolute error")
-        ax.set_title(f"{len(self.errors):,} rows")
+        title = f"{len(self.errors):,} rows"
+        across = f"Half width of {share} intervals"
+        ax.set(xlabel=across, ylabel="Absolute error", title=title)
         canvas.add_legend(ax)
 
 
@@ -824,6 +819,10 @@ class ReliabilityDisplay(Display):
         self.histogram_ = ax.stairs(heights, edges, **look)
         error = f"{100 * self.curve.error:.2g} %"
         bins = f"{n} bins of equal counts" if n > 1 else "one bin"
-        ax.set_title(f"Calibration error {error}, {bins}")
-        ax.set_xlabel(f"Predicted probability of {canvas.shortened(self.event)}")
-        ax.set(ylabel="Frequency", xlim=ends, ylim=ends)
+        ax.set(
+            xlabel=f"Predicted probability of {canvas.shortened(self.event)}",
+            ylabel="Frequency",
+            title=f"Calibration error {error}, {bins}",
+            xlim=ends,
+            ylim=ends,
+        )

@@ -188,7 +188,7 @@ class EmbeddingDisplay(Display):
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
         labels = self.labels
-        size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
+        size = np.clip(20_000 / max(len(self.scores), 1), 3, 20)
         look: Look = {"s": size, "linewidths": 0}
         self.colorbar_ = None
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
@@ -264,12 +264,7 @@ class ClusterDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        model: Any,
-        X: Any = None,
-        *,
-        max_rows: int = 2000,
-        random_state: int = 0,
+        cls, model: Any, X: Any = None, *, max_rows: int = 2000, random_state: int = 0
     ) -> Self:
         """Collect the training rows of a fitted model, or predict the clusters of given
         rows.
@@ -557,7 +552,7 @@ class NoveltyDisplay(Display):
     def _draw(self, kwargs: Look) -> None:
         ax = self.ax_
         # Few of the lowest scores are left out of the contours' range
-        lowest = float(np.quantile(self.scores, 0.005))
+        lowest = np.quantile(self.scores, 0.005)
         surface = np.clip(self.surface, min(lowest, self.offset) - 1.0, None)
         look: Look = {"levels": 12, "cmap": "Greys_r", "alpha": 0.5}
         self.contours_ = ax.contourf(*self.axes, surface, **look)
@@ -631,8 +626,8 @@ class ScreeDisplay(Display):
         self.bars_, self.line_ = _draw_bars(ax, self.ratios, total, "cumulative", look)
         canvas.percent_ticks(ax.yaxis)
         explained = f"{100 * total[-1]:.3g} % of the variance"
-        ax.set_title(f"{len(total)} components explain {explained}")
-        ax.set(xlabel="Component", ylabel="Share of the variance")
+        title = f"{len(total)} components explain {explained}"
+        ax.set(xlabel="Component", ylabel="Share of the variance", title=title)
 
 
 def _draw_bars(

@@ -102,8 +102,7 @@ def _curves(
         ax.set(xlabel=x, ylabel=y)
 
     of = "each class" if len(drawn) > 1 else names[drawn[0]]
-    rates = "False positive rate", "True positive rate"
-    roc = partial(draw, RocCurveDisplay, *rates)
+    roc = partial(draw, RocCurveDisplay, "False positive rate", "True positive rate")
     precision = partial(draw, PrecisionRecallDisplay, "Recall", "Precision")
     return [
         chart("roc", f"ROC curve of {of}", roc, SQUARE),
@@ -119,7 +118,7 @@ def _thresholds(happened: NDArray, probability: NDArray, name: str) -> Markup:
         scores = precision_recall_fscore_support(
             happened, said, average="binary", zero_division=np.nan
         )
-        share = percent(float(said.mean()))
+        share = percent(said.mean())
         rows.append((f"{threshold:g}", share, *map(_share, scores[:3])))
     start = f"predict {name} from probability"
     head = (start, "rows predicted so", "precision", "recall", "F1")

@@ -88,7 +88,7 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
         first = [i for _, i in told]
         # Their number times features times columns squared is bounded
         pairs_of_rows = 5e9 / (n_waves_and_grids(model) * d**2)
-        pairs_of_rows = float(np.clip(pairs_of_rows, 30, 5000))
+        pairs_of_rows = np.clip(pairs_of_rows, 30, 5000)
         n_background = int(np.clip(np.sqrt(pairs_of_rows / 2), 3, MOST_BACKGROUND))
         n = int(np.clip(pairs_of_rows // n_background, len(told) + 1, 100))
         drawn = np.random.default_rng(6).permutation(len(rows))[:n]
@@ -103,11 +103,7 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
     # Partial dependence of columns that have two values or more. Intervals by the
     # posterior would take most of the time, and the page shows quartiles of the rows
     effects = model._without_posterior().effects(
-        rows.native,
-        columns[:6],
-        n_rows=EFFECT_ROWS,
-        n_curves=EFFECT_ROWS,
-        n_points=16,
+        rows.native, columns[:6], n_rows=EFFECT_ROWS, n_curves=EFFECT_ROWS, n_points=16
     )
     varying = tuple(one for one in effects if len(one.values) > 1)
     by_column = replace(effects, columns=varying) if varying else None

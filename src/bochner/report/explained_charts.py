@@ -87,8 +87,7 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=8)
         if one.unit == "log-odds":
             outcome += f" Log-odds of {cut(one.output_names[0])} above."
-        title = f"Row {findings.rows.numbers[i]:,}, {what}"
-        titled = replace(drawn, title=title)
+        titled = replace(drawn, title=f"Row {findings.rows.numbers[i]:,}, {what}")
         yield display_chart(f"steps{place}", titled), outcome
 
 

@@ -49,10 +49,9 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
     note = f"{len(learned):,} of the given rows fit, and {len(held_out):,} evaluate."
     if not len(held_out) or model.solver_ == "exact":
         return None, note
-    largest = max(FACTORS)
-    if model.features_.is_dense:
-        largest = 2000 / model.features_.n_features_out
-    factors = [one for one in FACTORS if one <= largest]
+    n_features = model.features_.n_features_out
+    most = 2000 if model.features_.is_dense else np.inf
+    factors = [one for one in FACTORS if one * n_features <= most]
     losses_by_size: dict[int, NDArray] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that bins have few rows

@@ -158,7 +158,7 @@ def capped_share(y: NDArray) -> float:
     below = greatest - 0.1 * np.ptp(y)
     n_greatest = np.count_nonzero(y == greatest)
     n_below = np.count_nonzero((y >= below) & (y < greatest))
-    share = float(n_greatest / len(y))
+    share = n_greatest / len(y)
     is_cap = share >= 0.01 and n_greatest > n_below and len(np.unique(y)) >= 20
     return share if is_cap else 0.0
 
@@ -167,7 +167,7 @@ def _typical(present_values: list[Any]) -> str:
     """Least and largest number, or the most frequent value."""
     if _are_numbers(present_values):
         least, largest = min(present_values), max(present_values)
-        return f"{number(float(least))} to {number(float(largest))}"
+        return f"{number(least)} to {number(largest)}"
     texts, counts = np.unique(
         [str(value) for value in present_values] or [""], return_counts=True
     )
@@ -275,13 +275,11 @@ def _alone(X: NDArray, y: NDArray, is_class: bool) -> float | None:
         X, y = X[frequent], y[frequent]
     if not X.shape[1] or len(np.unique(y)) < 2:
         return None
-    tree: type = DecisionTreeRegressor
-    halves: Any = KFold(2, shuffle=True, random_state=11)
-    scoring = "r2"
+    tree, folds, scoring = DecisionTreeRegressor, KFold, "r2"
     if is_class:
-        tree = DecisionTreeClassifier
-        halves = StratifiedKFold(2, shuffle=True, random_state=11)
+        tree, folds = DecisionTreeClassifier, StratifiedKFold
         scoring = "roc_auc_ovr_weighted"
+    halves = folds(2, shuffle=True, random_state=11)
     trees = [tree(max_leaf_nodes=n_leaves, random_state=0) for n_leaves in (5, 32)]
     parts = [cross_val_score(one, X, y, cv=halves, scoring=scoring) for one in trees]
     return float(max(0.0, *np.mean(parts, axis=1)))

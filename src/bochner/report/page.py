@@ -9,23 +9,13 @@ import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bochner import __version__
-from bochner.markup import (
-    Markup,
-    cut,
-    cut_all,
-    cut_named,
-    number,
-    percent,
-    table,
-    text,
-)
+from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table, text
 from bochner.report import class_charts, explained_charts, model_charts
 from bochner.report.findings import Findings, Origin
 from bochner.report.given_columns import n_looked_at
@@ -104,10 +94,9 @@ def summary(findings: Findings) -> Iterator[str]:
     """What matters, in a few lines."""
     origin = findings.origin
     if origin.held_out is not None and (findings.seen or origin.others):
-        others = origin.others["scores"] if origin.others else {}
-        yield from headline(
-            origin.held_out, " on the rows that 'bochner fit' held out", others
-        )
+        where = " on the rows that 'bochner fit' held out"
+        others = origin.others and origin.others["scores"]
+        yield from headline(origin.held_out, where, others)
     if findings.seen:
         key = main_score(findings.scores)
         value = f"{NAMES[key]} {cells(key, findings.scores[key])[0]}"
@@ -129,12 +118,13 @@ def summary(findings: Findings) -> Iterator[str]:
     else:
         yield f"Model: {report.chosen}, {size} ({report.reason.rstrip('.')})."
     rows = f"{findings.rows.n_given:,} rows, {len(findings.rows.names):,} columns"
-    fitted = ""
+    about = f"This page is about {rows}."
     if origin.rows_fitted is not None:
-        fitted = f" The model was fitted on {origin.rows_fitted:,} rows."
-    yield f"This page is about {rows}.{fitted}"
-    if findings.explained.importance is not None:
-        named = findings.explained.importance.headline(3)
+        about += f" The model was fitted on {origin.rows_fitted:,} rows."
+    yield about
+    importance = findings.explained.importance
+    if importance is not None:
+        named = importance.headline(3)
         if named:
             yield f"Most important columns, of the total: {named}."
         else:
@@ -147,7 +137,7 @@ def main_score(scores: dict[str, Any]) -> str:
 
 
 def headline(
-    scores: dict[str, Any], where: str, others: Mapping[str, Any] = MappingProxyType({})
+    scores: dict[str, Any], where: str, others: Mapping[str, Any] | None = None
 ) -> Iterator[str]:
     """The first score with its interval, beside those of a baseline and of other
     models on the same rows.
@@ -159,7 +149,7 @@ def headline(
     line = f"{NAMES[key].capitalize()} {value}{where}"
     line += f" (95 % interval {interval})" if interval else ""
     line += f"; baseline {baseline}"
-    for name, other_scores in others.items():
+    for name, other_scores in (others or {}).items():
         if other_scores[key]["value"] is not None:
             line += f"; {name} {cells(key, other_scores[key])[0]}"
     yield f"{line}."
