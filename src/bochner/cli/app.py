@@ -32,9 +32,7 @@ CODE = (
 )
 
 app = typer.Typer(
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    epilog=EPILOG,
+    pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EPILOG
 )
 
 
@@ -69,11 +67,7 @@ def _run_with(
     dask: str | None = None,
     **_: Any,
 ) -> Iterator[None]:
-    """Set memory limit, device and engine for the block; code is loaded before, so
-    that it does not count.
-    """
-    for name in CODE:
-        import_module(name)
+    """Set memory limit, device and engine for the block."""
     with (
         settings(memory_limit=memory_limit, device=device),
         nullcontext() if dask is None else dask_client(dask) as engine,
@@ -112,6 +106,9 @@ def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
                 work = getattr(import_module(f"bochner.cli.{module}"), name)
                 start = CLOCK.seconds()
+                # Loaded before, code does not count
+                for code in CODE if "memory_limit" in arguments else ():
+                    import_module(code)
                 with _run_with(**arguments):
                     report = work(**arguments)
                 seconds = CLOCK.seconds() - start

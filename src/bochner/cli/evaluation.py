@@ -15,12 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.cli.failures import (
-    CommandError,
-    Facts,
-    errors_of,
-    printable,
-)
+from bochner.cli.failures import CommandError, Facts, errors_of, printable
 from bochner.cli.model_files import SavedModel, check_output, read_model
 from bochner.cli.tables import refuse_infinite, some_rows
 from bochner.cli.target import Target, score, with_target

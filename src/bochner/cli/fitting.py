@@ -241,7 +241,7 @@ def remark_on_score(
         )
     # Few columns that have nearly all of the importance
     names, shares = zip(*importance.top_columns(3), strict=True)
-    n_telling = int(np.searchsorted(np.cumsum(shares), 0.95)) + 1
+    n_telling = np.searchsorted(np.cumsum(shares), 0.95) + 1
     if n_telling > len(names):
         return None
     telling = names[:n_telling]

@@ -76,10 +76,10 @@ def hold_out(
     truth = read_target(table, target.name, asked.data)
     truth = truth.as_numbers(asked.data) if task == "regression" else truth
     X = table.drop_columns([target.name])
-    X = X.take(pa.array(truth.rows)) if truth.missing else X
+    X = X.take(truth.rows) if truth.missing else X
     if asked.time is not None:
         order = _order_in_time(X, asked)
-        X = X.take(pa.array(order))
+        X = X.take(order)
         truth = truth.take(order)
     if asked.group is not None:
         truth = replace(truth, group=_groups(X, asked))
@@ -111,9 +111,9 @@ def hold_out(
         train, test = split_rows(X, truth, task, size, asked.seed, notes)
     test_truth = truth.take(test)
     return Split(
-        _of_fit(X.take(pa.array(train)), truth.take(train)),
+        _of_fit(X.take(train), truth.take(train)),
         every,
-        (X.take(pa.array(test)), test_truth),
+        (X.take(test), test_truth),
         target.without(test_truth),
         said,
     )

@@ -47,7 +47,7 @@ def demo() -> Facts:
         _fit_and_score("diabetes", *datasets.load_diabetes(return_X_y=True)),
     ]
     compiling = max(time.perf_counter() - began - (CLOCK.seconds() - worked), 0.0)
-    variance = float(np.var(function(FUNCTION_ROWS, noise=0.0)[1]))
+    variance = np.var(function(FUNCTION_ROWS, noise=0.0)[1])
     notes = [
         f"{FUNCTION} has noise, which limits R² to {variance / (variance + 1):.2f}.",
         f"diabetes has {results[-1]['rows']:,} rows only: of so few, a linear model "
@@ -90,7 +90,7 @@ def _fit_and_score(
         measured = scores.regression(y_test, predicted, y_train.mean())["r2"]
     with threadpool_limits(1):  # threads would wait for one another
         others = {
-            other: float(one.fit(X_train, y_train).score(X_test, y_test))
+            other: one.fit(X_train, y_train).score(X_test, y_test)
             for other, one in other_models(classes).items()
         }
     return {

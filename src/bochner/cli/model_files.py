@@ -219,10 +219,11 @@ def model_facts(model: Any) -> Facts:
     maps = [_map_facts(leaf) for leaf in leaves(features)]
     # Shares of the most important columns, their standard errors, and by which rows
     shares = errors = measured_on = None
-    if (importance := getattr(model, "importance_", None)) is not None:
+    importance = getattr(model, "importance_", None)
+    if importance is not None:
         shares = dict(importance.top_columns(MOST_COLUMNS))
         of_all = dict(zip(importance.names, importance.share_errors(), strict=True))
-        errors = {name: float(of_all[name]) for name in shares}
+        errors = {name: of_all[name] for name in shares}
         measured_on = f"{importance.n_rows:,} {importance.rows}"
     # How the model was chosen, where something was learned
     choice = None
@@ -281,9 +282,9 @@ def _map_facts(leaf: LeafMap) -> Facts:
     }
     if len(values):
         facts["lengthscale"] = {
-            "min": float(values.min()),
-            "median": float(np.median(values)),
-            "max": float(values.max()),
+            "min": values.min(),
+            "median": np.median(values),
+            "max": values.max(),
         }
     if isinstance(features, BinningFeatures):
         facts["n_components"] = len(features.values_)

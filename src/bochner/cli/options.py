@@ -138,10 +138,7 @@ Traceback = Annotated[
         "--traceback", help="Print the traceback of an error (or set BOCHNER_DEBUG=1)."
     ),
 ]
-Target = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="The column to predict."),
-]
+Target = Annotated[str, typer.Option(metavar="NAME", help="The column to predict.")]
 TrueTarget = Annotated[
     str | None,
     typer.Option(
@@ -197,7 +194,7 @@ DayOrMonth = Annotated[
     Dates | None,
     typer.Option(
         help="What stands first in dates such as 1/2/2017, where all of a column may "
-        "be either.",
+        "be either."
     ),
 ]
 Group = Annotated[

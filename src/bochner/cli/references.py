@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -100,7 +99,7 @@ def reference_scores(
         if share < 1:
             order = np.random.default_rng(12).permutation(len(y))
             rows = np.sort(order[: round(share * len(y))])
-            X, y = X.take(pa.array(rows)), y[rows]
+            X, y = X.take(rows), y[rows]
     scores = {}
     # Threads would wait for one another
     with threadpool_limits(1), warnings.catch_warnings():

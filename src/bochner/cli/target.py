@@ -73,19 +73,19 @@ class Target:
         """The values as float64; CommandError, with the row, for text that is no
         number.
         """
-        if self.values.dtype.kind in "biuf":
-            return replace(self, kind="number", values=self.values.astype(np.float64))
-        numbers = np.full(len(self.values), np.nan)
-        for i, value in enumerate(self.values):
-            with suppress(ValueError):
-                numbers[i] = float(value)
-            if not math.isfinite(numbers[i]):
-                place = place_of(path, int(self.rows[i]))
-                raise CommandError(
-                    f"{path}: {place} of column '{self.name}' is '{value}'; "
-                    "regression needs numbers: fix it, or use --task classification"
-                )
-        return replace(self, kind="number", values=numbers)
+        numbers = self.values
+        if numbers.dtype.kind not in "biuf":
+            numbers = np.full(len(numbers), np.nan)
+            for i, value in enumerate(self.values):
+                with suppress(ValueError):
+                    numbers[i] = float(value)
+                if not math.isfinite(numbers[i]):
+                    place = place_of(path, self.rows[i])
+                    raise CommandError(
+                        f"{path}: {place} of column '{self.name}' is '{value}'; "
+                        "regression needs numbers: fix it, or use --task classification"
+                    )
+        return replace(self, kind="number", values=numbers.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,13 @@ class TargetSummary:
             pieces = pc.value_counts(pa.array(values)).flatten()
             counts = pa.table(pieces, ["value", "rows"])
         is_number = values.dtype.kind in "biuf"
-        numbers = values.astype(np.float64) if is_number else np.empty(0)
+        numbers = np.asarray(values, np.float64) if is_number else np.empty(0)
         return cls(
             target.name,
             target.kind,
             len(values) + target.missing,
             target.missing,
-            float(numbers.sum()),
+            numbers.sum(),
             numbers.min(initial=math.inf),
             numbers.max(initial=-math.inf),
             counts,
@@ -161,7 +161,7 @@ class TargetSummary:
         """The summary of the other rows; their range is that of all."""
         n_rows = self.n_rows - len(test.values)
         if test.values.dtype.kind == "f":
-            total = self.total - float(test.values.sum())
+            total = self.total - test.values.sum()
             return replace(self, n_rows=n_rows, total=total)
         classes = Counter(self.classes()) - Counter(test.values.tolist())
         counts = pa.table({"value": [*classes], "rows": [*classes.values()]})
@@ -234,15 +234,13 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     kind = KINDS[values.dtype.kind]
     if pa.types.is_dictionary(column.type):
         kind = "category"
-    elif kind == "number" and are_whole(values):
+    elif kind == "number" and (
+        # Integers that floating-point numbers hold exactly
+        not (values % 1).any() and np.abs(values).max(initial=0) < 2**53
+    ):
         kind = "integer"
         values = values.astype(np.int64)
     return Target(name, kind, values, rows, len(column) - len(rows))
-
-
-def are_whole(values: NDArray) -> bool:
-    """Whether floating-point numbers are integers that they hold exactly."""
-    return bool((values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53)
 
 
 def with_target_read(
@@ -264,8 +262,7 @@ def with_target_read(
                 "classification"
             )
         return table, ""
-    is_here = name in table.column_names
-    column = table[name].combine_chunks() if is_here else pa.nulls(0)
+    column = table[name].combine_chunks()
     if asked == "classification" or not is_text(column.type):
         return table, ""
     coded = column.cast(pa.large_string()).dictionary_encode()
