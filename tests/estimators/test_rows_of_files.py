@@ -16,6 +16,7 @@ from bochner import (
     SemiSupervisedRegressor,
 )
 from bochner.selection.policy import POLICY
+from bochner.sources.base import SourceError
 
 INPUTS = ["area", "age"]
 
@@ -92,7 +93,7 @@ def test_scores_of_frames_and_of_several_targets(regressor, houses, file):
 
 def test_no_rows_have_no_score(regressor, file):
     source = bochner.open_source(file, where=pc.field("price") < -1e9)
-    with pytest.raises(bochner.SourceError, match="there are no rows to score"):
+    with pytest.raises(SourceError, match="there are no rows to score"):
         regressor.score(source, "price")
 
 
