@@ -452,8 +452,9 @@ def test_a_linear_map_and_halves_are_learned_for_classes(policy, monkeypatch, cl
     monkeypatch.setattr(learning_module, "learn", learn_briefly)
     sample = learning_sample(race.validator.fitted, 0)
     known = learning_module.learn_metrics(race, sample, None)
-    bins_alone = 2 if classes else 1
-    assert learned == [("laplacian", bins_alone * 450), ("gaussian", 450)]
+    # Bins of classes are alone, and learned for longer than what is tried beside them
+    steps = (2 * 450, 2 * POLICY.window) if classes else (450, 450)
+    assert learned == list(zip(("laplacian", "gaussian"), steps, strict=True))
     names = {name.removeprefix("random binning, ") for name, *_ in race.sizes}
     assert ("linear map" in names) == classes
     assert (known.mapped is not None) == classes

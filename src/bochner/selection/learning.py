@@ -101,6 +101,9 @@ def metric_tasks(
     # Of many rows blocks of near ones alone may lead Fourier features astray
     rows = POLICY.rows_for_full_learning if problem.is_large else problem.n_rows
     plan = limited(schedule(rows), stage, n_tasks)
+    if alone and binned and problem.is_fully_learned:
+        # Bins of classes are better as a rule, and fewer steps tell where they are not
+        plan = shortened(plan)
     return tasks | {
         name: _fourier_task(problem, sample, plan, common_unit) for name in dense
     }
@@ -188,7 +191,9 @@ def linear_leads(race: Race, sample: LearningRows) -> bool:
     if problem.budget.is_short:
         return False
     tasks = metric_tasks(problem, sample, None)
-    looked = [shortened(tasks[name]) for name in ("bins", "fourier")]
+    looked = [
+        replace(task, schedule=shortened(task.schedule)) for task in tasks.values()
+    ]
     bins, fourier = in_threads(learn, looked)
     learned_metrics = LearnedMetrics({"bins": bins, "fourier": fourier})
     sized, waves = _look(race, learned_metrics)
@@ -204,14 +209,9 @@ def linear_leads(race: Race, sample: LearningRows) -> bool:
     return leads
 
 
-def shortened(task: MetricTask) -> MetricTask:
-    """Copy a task, to learn its metric in few steps."""
-    return replace(
-        task,
-        schedule=replace(
-            task.schedule, steps=min(task.schedule.steps, 2 * POLICY.window)
-        ),
-    )
+def shortened(plan: Schedule) -> Schedule:
+    """Copy a schedule, with few steps."""
+    return replace(plan, steps=min(plan.steps, 2 * POLICY.window))
 
 
 def _look(
