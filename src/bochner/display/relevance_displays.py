@@ -166,9 +166,8 @@ class MetricDisplay(Display):
             for column in columns
             if isinstance(column, TimeColumn) and column.kind != "time"
         }
-        # Of learned metrics only those of the L1 distance mix warped coordinates;
-        # without a mixture or a second coordinate the L1 and the Euclidean distance are
-        # the same
+        # Of learned metrics only those of the L1 distance mix warped coordinates. The
+        # L1 and the Euclidean distance of single coordinates are equal
         norm = 1 if (metric.warped_ < metric.linear_.shape[1]).any() else 2
         warps = []
         for j in warped[:n_warps]:

@@ -1,7 +1,7 @@
 """The seven candidates for a model: when each of them applies, and how it is fitted.
 
 Bins have about a third of the grids of the model. Fourier features, alone and beside
-bins, are tried with few.
+bins, are tried with few; alone for classes with more, as long as these pay.
 """
 
 from __future__ import annotations

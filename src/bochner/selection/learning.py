@@ -194,8 +194,8 @@ def linear_leads(race: Race, sample: LearningRows) -> bool:
     looked = [
         replace(task, schedule=shortened(task.schedule)) for task in tasks.values()
     ]
-    bins, fourier = in_threads(learn, looked)
-    learned_metrics = LearnedMetrics({"bins": bins, "fourier": fourier})
+    metrics = dict(zip(tasks, in_threads(learn, looked), strict=True))
+    learned_metrics = LearnedMetrics(metrics)
     sized, waves = _look(race, learned_metrics)
     if waves is None:
         return False

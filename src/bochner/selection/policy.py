@@ -36,8 +36,7 @@ class Policy:
     # Outputs, beyond which random combinations of them are validated
     mixed_outputs: int = 16
     mixtures: int = 4  # such combinations
-    # Up to which simple candidates are preferred, classes have the squared loss, and
-    # errors tell one scale alone
+    # Up to which simple candidates are preferred, and classes have the squared loss
     simple_rows: int = 1_000
     near: float = 1.0  # standard errors, within which candidates are near
 
@@ -187,6 +186,8 @@ class Policy:
     # metric, and of the first sweeps for another loss
     first_alpha: float = 0.1
     trial_steps: int = 8  # iterations of a trial
+    # Powers of 2 of a learned metric's coordinates: log sizes of blocks reach 13
+    farthest_size: float = 20.0
 
     # Fourier features.
     # On which they are compared; beyond which more rows hardly have more bins; and up
@@ -204,6 +205,9 @@ class Policy:
     limited_share: float = 0.4
     # Of the limit, that libraries and compiled code take before
     loaded_bytes: int = 150_000_000
+    # Errors, of fewer of which one scale is learned for all columns. With 1,000 here
+    # intervals are a fifth wider where one column alone moves the noise
+    fewest_scale_rows: int = 750
     # Memory of a bin of a row, with what solvers and candidates make of it
     bin_bytes: int = 48
     # Shares of the loss: twice the features are taken where they lower it below the
@@ -222,8 +226,7 @@ class Policy:
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next
     afar: tuple[int, ...] = (0, -4, 4, -8)  # steps at which is looked first
-    # Steps; and powers of 2 of a metric or a lengthscale that was learned
-    farthest: int = 12
+    farthest: int = 12  # steps
     kernel_grids: int = 32  # of a trial of bins
     # Rows and features of the trials
     rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))

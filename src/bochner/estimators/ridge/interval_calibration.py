@@ -67,7 +67,7 @@ def scale_map(
             "fourier",
             "ard",
             n_components=POLICY.few_waves,
-            fewest_rows=POLICY.simple_rows,
+            fewest_rows=POLICY.fewest_scale_rows,
         )
         stages = budget.divided("learning", "trials", "solution")
         problem = prepare(
