@@ -7,11 +7,15 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import TargetEncoder
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.hashes import row_hashes, uniform
-from bochner.data.level_means import level_means, levels_differ
+from bochner.data.level_means import level_means, levels_differ, without_others
 from bochner.data.table import MEAN_FOLDS, TableEncoder, TargetRows
 from bochner.selection.split import rows_held_out
 
@@ -59,6 +63,58 @@ def test_means_are_those_of_scikit_learn():
     codes, labels = coded(X)
     own = others.of(codes, labels)[:, 0] / others.directions[0, 0] + y.mean()
     np.testing.assert_allclose(own, [truth[name] for name in X["town"]], rtol=1e-10)
+
+
+def test_others_are_taken_off_by_their_slopes_beside_indicators_of_the_categories():
+    """Also of columns whose mean differs from category to category."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 40, 6000)
+    level = rng.standard_normal((41, 3))[codes]
+    Z = level + rng.standard_normal((6000, 3))
+    y = 5 * level[:, :2] + Z @ rng.standard_normal((3, 2))
+    y += rng.standard_normal((6000, 2))
+    weight = rng.integers(0, 4, 6000).astype(float)
+    indicators = pd.get_dummies(codes).to_numpy(float)
+    linear = LinearRegression().fit(np.hstack([Z, indicators]), y, weight)
+    left = without_others(codes, Z.astype(np.float32), y, weight)
+    np.testing.assert_allclose(left, y - Z @ linear.coef_[:, :3].T, atol=5e-3)
+
+
+def test_others_explain_nothing_where_they_are_constant_in_categories_or_rows_few():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 40, 500)
+    y = rng.standard_normal((500, 1))
+    weight = np.ones(500)
+    size_of_town = rng.standard_normal((40, 2))[codes]
+    left = without_others(codes, size_of_town, y, weight)
+    np.testing.assert_allclose(left, y, atol=1e-12)
+    wide = rng.standard_normal((500, 60))
+    np.testing.assert_array_equal(without_others(codes, wide, y, weight), y)
+    none = np.empty((500, 0))
+    np.testing.assert_array_equal(without_others(codes, none, y, weight), y)
+
+
+@pytest.mark.slow
+def test_effects_of_categories_are_told_from_those_of_other_columns():
+    """Means of the targets know little of an effect that varies less than the rest;
+    boosting with them is the comparison.
+    """
+    X, y = towns(6000, 500)
+    rng = np.random.default_rng(5)
+    X["more"] = rng.standard_normal(6000)
+    y = y + 2 * X["more"].to_numpy()
+    fitted, new = slice(0, 4500), slice(4500, None)
+    model = KernelMachineRegressor(random_state=0).fit(X[fitted], y[fitted])
+    encoder = make_column_transformer(
+        (TargetEncoder(), ["town"]), remainder="passthrough"
+    )
+    boosting = make_pipeline(encoder, HistGradientBoostingRegressor(random_state=0))
+    boosting.fit(X[fitted], y[fitted])
+    errors = [
+        np.sqrt(np.mean((one.predict(X[new]) - y[new]) ** 2))
+        for one in (model, boosting)
+    ]
+    assert errors[0] < 0.7 * errors[1]
 
 
 def test_a_row_has_the_mean_of_rows_in_other_folds():

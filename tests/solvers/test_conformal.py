@@ -39,6 +39,54 @@ def test_between_the_ranks_upper_ends_go_up_and_lower_ones_down():
     np.testing.assert_array_equal(found, values[[90, 8, 50, 48]])
 
 
+@pytest.mark.parametrize("n", [20, 37, 48, 99])
+def test_without_a_guarantee_they_are_between_the_ranks(n):
+    """Type 6 of Hyndman and Fan, which is Weibull's."""
+    q = np.array([0.05, 0.06, 0.25, 0.49, 0.5, 0.51, 0.9, 0.949, 0.95])
+    quantiles = in_order(SCORES[:n], ONES[:n]).quantiles(q, guaranteed=False)
+    expected = np.quantile(SCORES[:n], q, axis=0, method="weibull")
+    np.testing.assert_allclose(quantiles, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("q", [0.07, 0.2, 0.76, 0.83, 0.925])
+def test_without_a_guarantee_coverage_is_the_nominal_one(q):
+    """A uniform score is below the mean of the ends with a probability of q, where a
+    whole rank would be up to 1 / 20 off.
+    """
+    draws = np.random.default_rng(7).uniform(size=(2000, 19, 1))
+    ends = np.array(
+        [
+            in_order(scores, np.ones(19)).quantiles(np.array([q]), False).item()
+            for scores in draws
+        ]
+    )
+    assert abs(ends.mean() - q) < 4 * ends.std() / np.sqrt(len(ends))
+
+
+def test_without_a_guarantee_weights_share_out_what_is_between_the_ranks():
+    """The mean of the quantiles of repeated rows over the share of one row."""
+    weight = RNG.integers(1, 5, 99).astype(float)
+    n = effective_rows(weight)
+    for q in (0.1, 0.3, 0.62, 0.9):
+        quantile = in_order(SCORES, weight).quantiles(np.array([q]), False)[0]
+        upper = max(q, 1 - q) * (1 + 1 / n)
+        below = upper - (np.arange(4000) + 0.5) / 4000 / n
+        shares = below if q > 0.5 else 1 - below
+        repeated = np.repeat(SCORES, weight.astype(int), axis=0)
+        steps = np.quantile(repeated, shares, axis=0, method="inverted_cdf")
+        np.testing.assert_allclose(quantile, steps.mean(axis=0), atol=1e-3)
+
+
+def test_without_a_guarantee_quantiles_do_not_cross_and_ties_are_kept():
+    weight = RNG.exponential(size=99)
+    q = np.linspace(0.03, 0.97, 400)
+    quantiles = in_order(SCORES, weight).quantiles(q, guaranteed=False)
+    assert (np.diff(quantiles, axis=0) >= -1e-14).all()
+    ties = np.repeat([[0.1], [0.7]], 50, axis=0)
+    quantiles = in_order(ties, np.ones(100)).quantiles(np.array([0.2, 0.9]), False)
+    np.testing.assert_array_equal(quantiles, [[0.1], [0.7]])
+
+
 def test_coverage_of_many_draws_is_that_of_the_theorem():
     """A new uniform score is at most the k-th smallest of n with a probability that
     is Beta(k, n + 1 - k).

@@ -7,6 +7,11 @@ spread by t, k = s^2 / t^2 is best: both are estimated by the sums of squares of
 one-way analysis of variance (Searle, Casella and McCulloch, "Variance Components",
 1992).
 
+Means of the targets themselves would also tell what the rows of a category happen to
+have in other columns. So what these explain is taken off first: linearly, by the slopes
+within categories, which differences between categories do not move (Mundlak, "On the
+Pooling of Time Series and Cross Section Data", Econometrica 1978).
+
 A row must not tell its own mean. So rows that the means are learned from have folds, by
 their content, so that copies share one, and get means of the other folds
 (cross-fitting, as in Micci-Barreca, 2001, and scikit-learn's `TargetEncoder`); all
@@ -27,17 +32,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve
 from scipy.optimize import isotonic_regression
 
 from bochner.arrays import Floats
 from bochner.data.hashes import text_digests
 from bochner.data.weights import group_means, group_sums
+from bochner.engines.algebra import TILE, gram, product
+from bochner.engines.local import tiles
 
 # Of the rows, that are not the first of their category: with fewer a column is one of
 # identifiers, whose means tell nothing
 LEAST_RECURRING = 0.1
 # Of the targets, along which the means of categories vary most
 MOST_DIRECTIONS, MOST_OUTPUTS = 3, 64
+# Rows within categories for each of the other columns, from which their slopes are
+# taken off
+ROWS_A_SLOPE = 10
 # Times as many rows as the mean of all is worth, from which a category's own mean is
 # near its truth
 COMMON = 20
@@ -99,6 +110,7 @@ def level_means(
     y: NDArray,
     weight: NDArray,
     directions: NDArray | None = None,
+    others: NDArray | None = None,
 ) -> tuple[LevelMeans, LevelMeans] | None:
     """Learn the means; those for other rows, and those for these. None where they tell
     nothing.
@@ -114,6 +126,8 @@ def level_means(
         In distinct rows.
     directions : array of shape (K, T), optional
         Combinations of the targets, if these are known.
+    others : array of shape (n, d), optional
+        Other columns, encoded, which explain a part of the targets.
     """
     used, place = np.unique(codes, return_inverse=True)
     L = len(used)
@@ -122,6 +136,8 @@ def level_means(
     are_identifiers = total - L < LEAST_RECURRING * total
     if directions is None and (are_identifiers or y.shape[1] > MOST_OUTPUTS):
         return None
+    if others is not None:
+        y = without_others(codes, others, y, weight)
     y = _centred(y, weight)
     if directions is None:
         # Those along which the means of categories vary most, means of unit spread
@@ -162,6 +178,38 @@ def level_means(
         LevelMeans(keys[order], for_others, directions),
         LevelMeans(keys[order], for_these, directions),
     )
+
+
+def without_others(codes: NDArray, Z: NDArray, y: NDArray, weight: NDArray) -> NDArray:
+    """Targets without what other columns explain of them linearly within the
+    categories; as they are where rows are few for that.
+
+    Parameters
+    ----------
+    codes : int array of shape (n,)
+        Categories.
+    Z : array of shape (n, d)
+        Encoded columns; those that are constant within categories explain nothing.
+    y : array of shape (n, K)
+    weight : array of shape (n,)
+        In distinct rows.
+    """
+    used, place = np.unique(codes, return_inverse=True)
+    d = Z.shape[1]
+    if not d or weight.sum() - len(used) < ROWS_A_SLOPE * d:
+        return y
+    root = np.sqrt(weight)[:, np.newaxis]
+    means, mean_targets = (group_means(place, values, weight)[1] for values in (Z, y))
+    # A penalty of one row of unit spread
+    moments = np.eye(d)
+    explained = np.zeros((d, y.shape[1]))
+    for part in tiles(0, len(y), TILE):
+        within = root[part] * (Z[part] - means[place[part]])
+        moments += gram(within)
+        aims = root[part] * (y[part] - mean_targets[place[part]])
+        explained += product(within.T, aims)
+    slopes = solve(moments, explained, assume_a="pos")
+    return y - product(Z, slopes)
 
 
 def _centred(y: NDArray, weight: NDArray) -> NDArray:

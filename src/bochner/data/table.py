@@ -636,6 +636,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             distinct_hashes, first = np.unique(rows.hashes, return_index=True)
             fold_of_hash = partial(_folds_among, distinct_hashes, rows.fold[first])
         has_learned = False
+        numbers = self._encodings((NumberColumns, TimeColumn))
+        others = self._with_columns(numbers).encode(rows.X, np.float32)
         for_others = list(self.columns_)
         for_these = list(self.columns_)
         for k, column in enumerate(self.columns_):
@@ -646,7 +648,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             codes, labels = self.values_of(rows.X, column.index)
             directions = column.means.directions if column.means else None
             pair = level_means(
-                codes, labels, rows.fold, rows.y, rows.distinct_weight, directions
+                codes,
+                labels,
+                rows.fold,
+                rows.y,
+                rows.distinct_weight,
+                directions,
+                others,
             )
             if pair is not None:
                 has_learned = True

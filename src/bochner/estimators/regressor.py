@@ -900,9 +900,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
         **Up to 500 distinct rows** the scores come from cross-validation: everything is
         chosen and fitted again without a tenth of the rows, or a fifth from 250 rows
-        on. f is the model of `predict`. This has no proof. The coverage that was
-        measured for 30 rows and more is within its standard error of the nominal one
-        (see the user guide).
+        on. f is the model of `predict`. This has no proof; the user guide has the
+        coverage that was measured.
 
         **With more rows**, if conjugate gradients solve for a learned metric or for
         more than 5,000 rows, the scores are those of validation rows, about a fifth of
@@ -920,6 +919,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         coverage is close to the nominal one if a single row changes the model little
         (Barber et al., 2021, section 5, on stability). With weights it is the coverage
         of a row drawn by weight.
+
+        A quantile between two scores is the outer one where there is a proof, and
+        interpolated where there is none (Hyndman and Fan, 1996, type 6).
 
         No interval has this coverage conditionally on x: that is impossible without
         assumptions on the distribution.
@@ -954,7 +956,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         G'Sell, Rinaldo, Tibshirani and Wasserman, "Distribution-Free Predictive
         Inference for Regression", JASA 2018, section 5.2. Barber, Candes, Ramdas and
         Tibshirani, "Predictive Inference with the Jackknife+", Annals of Statistics
-        2021.
+        2021. Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American
+        Statistician 1996.
 
         Examples
         --------
@@ -987,9 +990,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         """Predict quantiles of the target of new rows.
 
         They are f(x) + sigma(x) times quantiles of the scores of `predict_interval`,
-        with the same coverage: the target is at most the quantile q with a probability
-        of at least q if q >= 1/2, and less than it with a probability of at most q if q
-        < 1/2. They never cross.
+        with the same coverage: where that has a proof, the target is at most the
+        quantile q with a probability of at least q if q >= 1/2, and less than it with a
+        probability of at most q if q < 1/2. They never cross.
 
         Parameters
         ----------
@@ -1048,7 +1051,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 else "Intervals and quantiles need a fit with uncertainty=True or "
                 "'intervals'."
             )
-        factors = spread.scores.quantiles(q)
+        # A proof, which whole ranks keep, has only a model without the scored rows
+        factors = spread.scores.quantiles(q, guaranteed=spread.centre is not None)
         centre = self._scores(X, n_jobs, spread.centre)
         if self.bounds_ is not None:
             centre = self.bounds_.within(centre, self._known_targets())

@@ -14,7 +14,8 @@ Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005. Lei,
 Rinaldo, Tibshirani and Wasserman, "Distribution-Free Predictive Inference for
 Regression", JASA 2018. Tibshirani, Barber, Candes and Ramdas, "Conformal Prediction
 under Covariate Shift", NeurIPS 2019 (weights). Lee, Barber and Willett,
-"Distribution-Free Inference with Hierarchical Data", 2023 (groups).
+"Distribution-Free Inference with Hierarchical Data", 2023 (groups). Hyndman and Fan,
+"Sample Quantiles in Statistical Packages", The American Statistician 1996.
 """
 
 from __future__ import annotations
@@ -55,12 +56,22 @@ class Scores:
     n_effective: float
     unit: str = "rows"
 
-    def quantiles(self, q: Floats) -> Floats:
+    def quantiles(self, q: Floats, guaranteed: bool = True) -> Floats:
         """Corrected quantiles, shape (Q, K), for q of shape (Q,), each in (0, 1).
 
         Those of a half or more are upper ends: a new score is at most so large with a
         probability of q at least. Lower ones are lower ends: it is less with a
         probability of q at most.
+
+        Parameters
+        ----------
+        q : array of shape (Q,)
+        guaranteed : bool, default=True
+            Whether ranks (m + 1) q that are not whole go to the next one away from the
+            middle, as the theorem asks. False interpolates between both (type 6 of
+            Hyndman and Fan, 1996): the probability is q for uniform scores, and above
+            it, for upper ends, where their density falls outwards; it is never more
+            than 1 / (m + 1) off.
 
         Raises
         ------
@@ -70,17 +81,28 @@ class Scores:
         for one in q:
             require_rows(self.n_effective, float(one), self.unit)
         outputs = range(self.values.shape[1])
-        return np.array([[self._quantile(float(one), k) for k in outputs] for one in q])
+        return np.array(
+            [[self._quantile(float(one), k, guaranteed) for k in outputs] for one in q]
+        )
 
-    def _quantile(self, q: float, k: int) -> float:
-        wanted = max(q, 1 - q) * (1 + 1 / self.n_effective) - ROUNDING
+    def _quantile(self, q: float, k: int, guaranteed: bool) -> float:
+        if q < 0.5:
+            # The upper end of the negative scores
+            before = np.append(0.0, self.shares[:-1, k])
+            mirrored = Scores(
+                -self.values[::-1, [k]], 1 - before[::-1, None], self.n_effective
+            )
+            return -mirrored._quantile(1 - q, 0, guaranteed)
         values = self.values[:, k]
         shares = self.shares[:, k]
-        if q >= 0.5:
-            return float(values[np.searchsorted(shares[:-1], wanted)])
-        # Share of the weight from each on
-        from_above = 1 - np.append(0.0, shares[:-1])
-        return float(values[np.searchsorted(-from_above, -wanted, side="right") - 1])
+        wanted = q * (1 + 1 / self.n_effective)
+        end = values[np.searchsorted(shares[:-1], wanted - ROUNDING)]
+        if guaranteed:
+            return float(end)
+        # Mean over the share of one row below, of which each score has a part
+        width = 1 / self.n_effective
+        edges = np.clip(np.append(0.0, shares), wanted - width, wanted)
+        return float(end - np.diff(edges) @ (end - values) / width)
 
 
 def in_order(scores: NDArray, weight: NDArray, group: Indices | None = None) -> Scores:
