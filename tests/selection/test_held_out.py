@@ -17,6 +17,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.kernels import Gaussian, Laplacian
+from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.split import rows_held_out
 from bochner.selection.validation import (
@@ -283,6 +284,12 @@ class TestScores:
         found = HeldOut(ridge, 0).trace(penalty, 0.0).n_iter
         assert found == sorted(each)[2]
         assert found not in (each[0], min(each), max(each))
+
+    def test_without_time_there_are_some_iterations(self):
+        """As many as those of a trial: after one, predictions are hardly fitted."""
+        ridge = ridge_on(BINS, *rows())
+        run = HeldOut(ridge, 0, budget=Budget(0.0)).trace(np.array([1e-3]), 0.0)
+        assert run.n_done == POLICY.trial_steps
 
     def test_folds_count_by_their_weight(self):
         """One fold has nearly all of it, whose score is then that of all."""

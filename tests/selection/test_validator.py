@@ -10,6 +10,7 @@ from sklearn.metrics import mean_squared_error
 import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
+from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
 from bochner.selection.validation import Validator
@@ -244,6 +245,23 @@ class TestIterate:
             rtol=1e-4,
             atol=1e-6,
         )
+
+
+def test_a_candidate_is_not_cut_short_at_once():
+    """Without any time left it has a sixth of its iterations, as losses after one tell
+    less than those of a linear model.
+    """
+    validator = trials_on()
+
+    def after(steps):
+        return validator.iterate(BINS.draw(3), np.array([[1.0]]), steps)
+
+    sixth = after(4)
+    assert sixth.n_iter == 4
+    validator.budget = Budget(0.0)
+    np.testing.assert_array_equal(after(24).losses, sixth.losses)
+    assert after(24).n_iter == 4
+    assert after(5).n_iter == 1
 
 
 def test_gives_up_where_nothing_is_gained(monkeypatch, policy):

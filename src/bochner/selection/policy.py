@@ -185,7 +185,9 @@ class Policy:
     # Times what a distinct row weighs: in a trial, of a block at the first step of a
     # metric, and of the first sweeps for another loss
     first_alpha: float = 0.1
-    trial_steps: int = 8  # iterations of a trial
+    # Iterations of a trial, and the fewest of the run that tells their final number,
+    # also where no time is left
+    trial_steps: int = 8
     # Powers of 2 of a learned metric's coordinates: log sizes of blocks reach 13
     farthest_size: float = 20.0
 

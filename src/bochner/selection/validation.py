@@ -110,9 +110,13 @@ def has_stalled(losses: Sequence[float]) -> bool:
     return has_plateaued(np.minimum.accumulate(losses))
 
 
-def in_time(budget: Budget, has_plateaued: Plateau) -> Plateau:
-    """Whether losses have plateaued, or no time is left."""
-    return lambda least: has_plateaued(least) or budget.is_over
+def in_time(budget: Budget, has_plateaued: Plateau, fewest: int = 0) -> Plateau:
+    """Whether losses have plateaued, or no time is left after the fewest
+    iterations.
+    """
+    return lambda least: (
+        has_plateaued(least) or (len(least) >= fewest and budget.is_over)
+    )
 
 
 class Trace:
@@ -417,7 +421,9 @@ class Validator:
         ridge = IterativeRidge(Design(self.fitted, features, np.float32), self.seed)
         rows = StoredRows(ridge.store(self.X_out), self.y_out, self.weight_out)
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
-        trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued))
+        # A candidate that is cut short at once would seem worse than a linear model
+        in_limit = in_time(self.budget, has_plateaued, steps // 6)
+        trace.run(ridge, penalties, 0.0, in_limit)
         best = int(np.argmin(trace.least))
         least = trace.losses[best]
         k = next(
@@ -729,6 +735,7 @@ class HeldOut:
         stops = in_time(
             self.budget.first_of(2),
             never if steps else self._has_plateaued,
+            POLICY.trial_steps,
         )
         traces = [
             self._trace(k, 1, steps or self._most_traced, losses=losses)
