@@ -46,9 +46,9 @@ from bochner.engines.local import tiles
 LEAST_RECURRING = 0.1
 # Of the targets, along which the means of categories vary most
 MOST_DIRECTIONS, MOST_OUTPUTS = 3, 64
-# Rows within categories for each of the other columns, from which their slopes are
-# taken off
-ROWS_A_SLOPE = 10
+# Rows within categories for each of the other columns, from which on their slopes are
+# taken off, and most of these columns, whose products of pairs take long
+ROWS_A_SLOPE, MOST_OTHERS = 10, 400
 # Times as many rows as the mean of all is worth, from which a category's own mean is
 # near its truth
 COMMON = 20
@@ -182,7 +182,7 @@ def level_means(
 
 def without_others(codes: NDArray, Z: NDArray, y: NDArray, weight: NDArray) -> NDArray:
     """Targets without what other columns explain of them linearly within the
-    categories; as they are where rows are few for that.
+    categories; as they are where rows are few for that, or columns many.
 
     Parameters
     ----------
@@ -196,7 +196,8 @@ def without_others(codes: NDArray, Z: NDArray, y: NDArray, weight: NDArray) -> N
     """
     used, place = np.unique(codes, return_inverse=True)
     d = Z.shape[1]
-    if not d or weight.sum() - len(used) < ROWS_A_SLOPE * d:
+    enough = weight.sum() - len(used) >= ROWS_A_SLOPE * d
+    if not (enough and 0 < d <= MOST_OTHERS):
         return y
     root = np.sqrt(weight)[:, np.newaxis]
     means, mean_targets = (group_means(place, values, weight)[1] for values in (Z, y))
