@@ -68,7 +68,7 @@ def test_means_are_those_of_scikit_learn():
 def test_others_are_taken_off_by_their_slopes_beside_indicators_of_the_categories():
     """Also of columns whose mean differs from category to category."""
     rng = np.random.default_rng(0)
-    codes = rng.integers(-1, 40, 6000)
+    codes = rng.integers(0, 41, 6000)
     level = rng.standard_normal((41, 3))[codes]
     Z = level + rng.standard_normal((6000, 3))
     y = 5 * level[:, :2] + Z @ rng.standard_normal((3, 2))

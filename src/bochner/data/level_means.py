@@ -32,13 +32,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve
 from scipy.optimize import isotonic_regression
 
 from bochner.arrays import Floats
 from bochner.data.hashes import text_digests
 from bochner.data.weights import group_means, group_sums
-from bochner.engines.algebra import TILE, gram, product
+from bochner.engines.algebra import TILE, cholesky, gram, product, solve_cholesky
 from bochner.engines.local import tiles
 
 # Of the rows, that are not the first of their category: with fewer a column is one of
@@ -137,7 +136,7 @@ def level_means(
     if directions is None and (are_identifiers or y.shape[1] > MOST_OUTPUTS):
         return None
     if others is not None:
-        y = without_others(codes, others, y, weight)
+        y = without_others(place, others, y, weight)
     y = _centred(y, weight)
     if directions is None:
         # Those along which the means of categories vary most, means of unit spread
@@ -180,23 +179,22 @@ def level_means(
     )
 
 
-def without_others(codes: NDArray, Z: NDArray, y: NDArray, weight: NDArray) -> NDArray:
+def without_others(place: NDArray, Z: NDArray, y: NDArray, weight: NDArray) -> NDArray:
     """Targets without what other columns explain of them linearly within the
     categories; as they are where rows are few for that, or columns many.
 
     Parameters
     ----------
-    codes : int array of shape (n,)
-        Categories.
+    place : int array of shape (n,)
+        Categories 0, ..., L - 1, each of some row.
     Z : array of shape (n, d)
         Encoded columns; those that are constant within categories explain nothing.
     y : array of shape (n, K)
     weight : array of shape (n,)
         In distinct rows.
     """
-    used, place = np.unique(codes, return_inverse=True)
     d = Z.shape[1]
-    enough = weight.sum() - len(used) >= ROWS_A_SLOPE * d
+    enough = weight.sum() - (place.max() + 1) >= ROWS_A_SLOPE * d
     if not (enough and 0 < d <= MOST_OTHERS):
         return y
     root = np.sqrt(weight)[:, np.newaxis]
@@ -209,8 +207,7 @@ def without_others(codes: NDArray, Z: NDArray, y: NDArray, weight: NDArray) -> N
         moments += gram(within)
         aims = root[part] * (y[part] - mean_targets[place[part]])
         explained += product(within.T, aims)
-    slopes = solve(moments, explained, assume_a="pos")
-    return y - product(Z, slopes)
+    return y - product(Z, solve_cholesky(cholesky(moments), explained))
 
 
 def _centred(y: NDArray, weight: NDArray) -> NDArray:

@@ -421,7 +421,8 @@ class Validator:
         ridge = IterativeRidge(Design(self.fitted, features, np.float32), self.seed)
         rows = StoredRows(ridge.store(self.X_out), self.y_out, self.weight_out)
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
-        # A candidate that is cut short at once would seem worse than a linear model
+        # A candidate that is cut short at once would seem worse than a linear model: it
+        # has a sixth of its iterations, also without time
         in_limit = in_time(self.budget, has_plateaued, steps // 6)
         trace.run(ridge, penalties, 0.0, in_limit)
         best = int(np.argmin(trace.least))

@@ -71,7 +71,7 @@ class Scores:
             middle, as the theorem asks. False interpolates between both (type 6 of
             Hyndman and Fan, 1996): the probability is q for uniform scores, and above
             it, for upper ends, where their density falls outwards; it is never more
-            than 1 / (m + 1) off.
+            than 1 / (m + 1) off, unless scores are equal.
 
         Raises
         ------
