@@ -65,7 +65,7 @@ def loss_totals(
         F = features.forward(V).astype(sums.dtype, copy=False)
         F += offset[:, np.newaxis].astype(F.dtype)
         Y = np.ascontiguousarray(y.T, F.dtype)
-        T = weight.astype(F.dtype, copy=False) * loss.gradient(Y, F)
+        T = weight.astype(F.dtype, copy=False) * loss.derivatives(Y, F)[0]
         value += float(weight @ loss.value(Y, F).astype(np.float64))
         weights += float(weight.sum(dtype=np.float64))
         slopes += row_sums(T)

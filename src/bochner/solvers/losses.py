@@ -36,13 +36,9 @@ class Loss(ABC):
         return y
 
     @abstractmethod
-    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
-        """First derivatives by F, shape (K, n)."""
-
-    @abstractmethod
-    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
-        """What `bend` and `diagonal` take, shape (K, n): as a rule the second
-        derivatives, not negative.
+    def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
+        """First derivatives by F, and what `bend` and `diagonal` take: as a rule the
+        second derivatives, not negative. Both have shape (K, n).
         """
 
     def bend(self, C: NDArray, T: NDArray) -> NDArray:
@@ -65,12 +61,9 @@ class Logistic(Loss):
     def scores_of(self, y: NDArray) -> NDArray:
         return logit(np.clip((y + 1) / 2, SMALLEST_SHARE, 1 - SMALLEST_SHARE))
 
-    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
-        return expit(F) - (Y + 1) / 2
-
-    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+    def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
         p = expit(F)
-        return p * (1 - p)
+        return p - (Y + 1) / 2, p * (1 - p)
 
 
 class Multinomial(Loss):
@@ -86,11 +79,9 @@ class Multinomial(Loss):
     def scores_of(self, y: NDArray) -> NDArray:
         return np.log(np.maximum((y + 1) / 2, SMALLEST_SHARE))
 
-    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
-        return softmax(F, axis=0) - (Y + 1) / 2
-
-    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
-        return softmax(F, axis=0)
+    def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
+        p = softmax(F, axis=0)
+        return p - (Y + 1) / 2, p
 
     def bend(self, C: NDArray, T: NDArray) -> NDArray:
         return C * (T - (C * T).sum(axis=0))
@@ -109,11 +100,9 @@ class SquaredHinge(Loss):
             + (1 - share) * np.square(np.maximum(1 + F, 0))
         ).sum(axis=0)
 
-    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
-        return (1 - Y) * np.maximum(1 + F, 0) - (1 + Y) * np.maximum(1 - F, 0)
-
-    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
-        return (1 + Y) * (F < 1) + (1 - Y) * (F > -1)
+    def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
+        first = (1 - Y) * np.maximum(1 + F, 0) - (1 + Y) * np.maximum(1 - F, 0)
+        return first, (1 + Y) * (F < 1) + (1 - Y) * (F > -1)
 
 
 @dataclass(frozen=True)
@@ -133,11 +122,10 @@ class Huber(Loss):
         near = np.minimum(size, self.delta)
         return (near * (size - near / 2)).sum(axis=0)
 
-    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
-        return np.clip(F - Y, -self.delta, self.delta)
-
-    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
-        return (np.abs(Y - F) <= self.delta).astype(F.dtype)
+    def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
+        error = F - Y
+        is_near = np.abs(error) <= self.delta
+        return np.clip(error, -self.delta, self.delta), is_near.astype(F.dtype)
 
 
 @dataclass(frozen=True)
@@ -168,12 +156,9 @@ class Quantile(Loss):
         U = Y - F
         return (self.q * U + self.width * np.logaddexp(0, -U / self.width)).sum(axis=0)
 
-    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
-        return expit((F - Y) / self.width) - self.q
-
-    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+    def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
         s = expit((F - Y) / self.width)
-        return s * (1 - s) / self.width
+        return s - self.q, s * (1 - s) / self.width
 
 
 class Poisson(Loss):
@@ -184,8 +169,6 @@ class Poisson(Loss):
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         return (np.exp(F) - Y * F - Y + xlogy(Y, Y)).sum(axis=0)
 
-    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
-        return np.exp(F) - Y
-
-    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
-        return np.exp(F)
+    def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
+        means = np.exp(F)
+        return means - Y, means

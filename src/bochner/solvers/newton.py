@@ -67,13 +67,14 @@ class NewtonSolution(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """A block of rows, their targets, present fitted values and curvatures, all of
-    shape (K, n).
+    """A block of rows, their targets, present fitted values, and the first and second
+    derivatives of the loss there, all of shape (K, n).
     """
 
     stored: StoredRows
     Y: NDArray
     F: NDArray
+    G: NDArray
     C: NDArray
 
     def weighted(self, T: NDArray) -> NDArray:
@@ -121,7 +122,7 @@ class Reweighted:
         Y = block.y.T.astype(self.dtype)
         F = self._forward(block, self.coef)
         F += self.offset[:, np.newaxis].astype(self.dtype)
-        return _Rows(block, Y, F, self.loss.curvature(Y, F))
+        return _Rows(block, Y, F, *self.loss.derivatives(Y, F))
 
     def _forward(self, block: StoredRows, V: NDArray) -> NDArray:
         return block.features.forward(V).astype(self.dtype, copy=False)
@@ -146,7 +147,7 @@ class Reweighted:
         self._gradient = self.penalty * self.coef
         first: list[Any] = [0.0] * len(self.rows)
         if gradient is None:
-            first = [self._slopes(rows) for rows in self.rows]
+            first = [rows.weighted(rows.G) for rows in self.rows]
             gradient = self._gradient, sum(map(row_sums, first), np.zeros(K))
         whole, slopes = gradient
         self._constant = -self._inverse @ slopes
@@ -154,10 +155,6 @@ class Reweighted:
         for rows, g in zip(self.rows, first, strict=True):
             bent = self._bent(rows, self._constant)
             rows.stored.features.backward(-(g + bent), self.rhs)
-
-    def _slopes(self, rows: _Rows) -> NDArray:
-        """First derivatives by the fitted values times the weights, shape (K, n)."""
-        return rows.weighted(self.loss.gradient(rows.Y, rows.F))
 
     def _bent(self, rows: _Rows, T: NDArray) -> NDArray:
         """Second derivatives times the weights and T, (K, n) or (K,), shape (K, n)."""
@@ -247,7 +244,7 @@ class Reweighted:
         slope = inner(self._gradient, step)
         for rows, change in zip(self.rows, changes, strict=True):
             change += constant[:, np.newaxis].astype(self.dtype)
-            slope += inner(self._slopes(rows), change)
+            slope += inner(rows.weighted(rows.G), change)
         before = self.objective([rows.F for rows in self.rows], self.coef)
         length = 1.0
         for _ in range(HALVINGS):
@@ -270,7 +267,7 @@ class Reweighted:
         self.coef = coef
         self.offset = offset
         self.rows = [
-            rows._replace(F=fitted, C=self.loss.curvature(rows.Y, fitted))
+            _Rows(rows.stored, rows.Y, fitted, *self.loss.derivatives(rows.Y, fitted))
             for rows, fitted in zip(self.rows, F, strict=True)
         ]
 

@@ -187,8 +187,9 @@ def _descend(
     dtype = F.dtype
     loss = problem.loss
     # 1) The second-order model of the loss, of each output by itself
-    gradient = loss.gradient(Y, F) * weight
-    curvature = loss.diagonal(loss.curvature(Y, F)) * weight
+    first, second = loss.derivatives(Y, F)
+    gradient = first * weight
+    curvature = loss.diagonal(second) * weight
     # 2) Offsets, which have no penalty
     bend = row_sums(curvature) + FLAT * problem.weight
     shift = -rate * row_sums(gradient) / bend
