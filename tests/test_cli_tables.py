@@ -266,7 +266,7 @@ def test_kinds_by_name():
         (
             "a;b\n1.234,5;2\n2.000,5;3\n",
             ["1.234,5", "2.000,5"],
-            ["Fields are separated"],
+            ["Fields are separated", "Numbers have decimal commas"],
         ),
         ("a;b\n1,5;2\nx;3\n", ["1,5", "x"], ["Fields are separated"]),
         (

@@ -479,7 +479,6 @@ def test_mixed_objects_read_numbers_as_text():
         ),
         pd.DataFrame({"ok": [1], "bad": [{"f": 1}]}),
         pd.DataFrame({"ok": [1, 2], "bad": [1, [2]]}),
-        pd.DataFrame({"ok": [1, 2], "bad": [1, dt.date(2020, 1, 1)]}),
         pd.DataFrame({"ok": [1], "bad": pd.interval_range(0, 1)}),
     ],
     ids=lambda X: str(X["bad"].type if isinstance(X, pa.Table) else X["bad"].dtype),
@@ -1060,3 +1059,35 @@ def test_sums_of_a_statistic_that_was_loaded_are_those_of_the_table(tmp_path):
     total = loaded + TableStatistic.of(times)
     assert total.summary.mean[0] == pytest.approx(X[:, 0].mean())
     assert total.summary.low[0] == X[:, 0].min()
+
+
+@pytest.mark.parametrize("odd", [0, 20200103, 1.5])
+def test_numbers_among_dates_are_refused(odd):
+    """They would count as nanoseconds."""
+    for moment in (pd.Timestamp(2020, 5, 1), dt.date(2020, 5, 1)):
+        for values in ([moment, odd], [odd, moment]):
+            X = pd.DataFrame({"due": pd.Series(values, dtype=object)})
+            with pytest.raises(TypeError, match=r"'due' mixes dates .*make it None"):
+                TableEncoder().fit(X)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_dates_among_moments_are_midnights(order):
+    values = [
+        dt.date(2020, 5, 1),
+        None,
+        dt.datetime(2020, 5, 2, 12),
+        dt.date(2020, 6, 3),
+    ]
+    mixed = pd.DataFrame({"due": pd.Series(values[::order], dtype=object)})
+    expected = pd.DataFrame({"due": pd.to_datetime(mixed["due"])})
+    np.testing.assert_array_equal(
+        TableEncoder().fit_transform(mixed), TableEncoder().fit_transform(expected)
+    )
+
+
+def test_record_batches_are_refused_with_a_cure():
+    batch = pa.RecordBatch.from_pydict({"a": [1.0, 2.0, 3.0]})
+    with pytest.raises(TypeError, match=r"pass pa.Table.from_batches\(\[X\]\)"):
+        TableEncoder().fit(batch)
+    TableEncoder().fit(pa.Table.from_batches([batch]))

@@ -1,6 +1,7 @@
 """Dates and numbers in text, as people write them, beside what they mean."""
 
-from datetime import date, datetime, timedelta
+import warnings
+from datetime import date, datetime, time, timedelta
 
 import numpy as np
 import pandas as pd
@@ -339,3 +340,68 @@ def test_numbers_that_stand_for_missing_ones_are_told():
         "Column 'age': 999 in 2 % of the rows stands apart from all other values; if it "
         "stands for a missing value, make it NaN.",
     ]
+
+
+def test_groups_of_three_digits_beside_whole_numbers_of_three():
+    written = kind_of(["1.628", "817", "335", "2.013"])
+    assert written.kind == "number written 1,5"
+    assert "'1.628' as 1628" in written.note
+    assert read_written(["1.628", "817"], written.kind).tolist() == [1628, 817]
+    # Quantities with three decimals
+    assert kind_of(["1.250 kg", "2 kg", "3.500 kg"]).kind == "number written 1.5 kg"
+
+
+def test_thousands_are_no_unit_that_may_be_missing():
+    assert kind_of(["950", "1.2k", "7.1k"]).kind == "text"
+    assert kind_of(["1.2k", "7.1k"]).kind == "number written 1.5 k"
+
+
+def test_named_months_in_another_order():
+    """They can be read in one way only, whatever the order of the fit."""
+    kind = "date written month/day/year"
+    assert moments(["05-Oct-2020", "Oct 5, 2020"], kind) == [datetime(2020, 10, 5)] * 2
+    assert np.isnan(read_written(["25/12/2020"], kind)).all()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "+02:00"])
+def test_later_moments_of_text_in_a_zone(zone):
+    moments = pa.array(MOMENTS * 10, pa.timestamp("us", zone))
+    encoder = TableEncoder().fit(pa.table({"t": moments}))
+    texts = ["2015-08-01T01:19:15Z", "2015-08-31 15:05:00+02:00"]
+    as_moments = pa.array(MOMENTS, pa.timestamp("us", "UTC"))
+    expected = encoder.transform(pa.table({"t": as_moments}))
+    np.testing.assert_allclose(encoder.transform(pa.table({"t": texts})), expected)
+    with (
+        pytest.warns(UserWarning, match="'t' holds 'soon' where the fit saw datetime"),
+        pytest.warns(UserWarning, match="has missing values"),
+    ):
+        encoder.transform(pa.table({"t": [*texts, "soon"]}))
+
+
+def test_later_times_of_day_of_text():
+    times = pa.array([time(9, 30), time(15, 30)])
+    encoder = TableEncoder().fit(pa.table({"t": times}))
+    texts = pa.table({"t": ["9:30 am", "15:30"]})
+    expected = encoder.transform(pa.table({"t": times}))
+    np.testing.assert_allclose(encoder.transform(texts), expected)
+
+
+def test_moments_in_a_zone_where_the_fit_saw_dates_of_text():
+    with pytest.warns(UserWarning, match="dates read as month/day/year"):
+        encoder = TableEncoder().fit(pa.table({"t": ["03/01/2020", "03/31/2020"] * 5}))
+    moments = pa.array(MOMENTS, pa.timestamp("us", "UTC"))
+    with pytest.raises(ValueError, match=r"fit saw date values; .*tz_localize\(None\)"):
+        encoder.transform(pa.table({"t": moments}))
+
+
+def test_few_later_values_that_cannot_be_read_are_told():
+    weights = [f"{k}.5 kg" for k in range(1, 40)]
+    with pytest.warns(UserWarning, match="read as numbers of unit kg; 1 of its"):
+        encoder = TableEncoder().fit(pa.table({"w": [*weights, "heavy"]}))
+    with pytest.warns(
+        UserWarning, match="'w' holds '162 lb' where the fit saw numbers"
+    ):
+        encoder.transform(pa.table({"w": ["162 lb", "23 kg", "24 kg"]}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.transform(pa.table({"w": [*weights, "heavy"]}))  # as in the fit

@@ -213,3 +213,10 @@ def test_a_resized_model_asks_for_a_refit(features):
     with pytest.raises(NotFittedError, match="refit"):
         other.predict(X)
     assert other.refit(X, y).predict(X).shape == (200,)
+
+
+def test_columns_that_were_constant_are_told():
+    constant = np.column_stack([X[:, :2], np.zeros(len(X))])
+    model = KernelMachineRegressor("gaussian", alpha=1.0, **SOME).fit(constant, Y)
+    with pytest.warns(UserWarning, match="'x2' had no two .* call fit with a sample"):
+        model.refit(X[:, :3], Y)

@@ -350,3 +350,9 @@ def test_a_failed_fit_leaves_no_half_model(estimator):
         model.fit(changed(np.inf), Y)
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+def test_sparse_targets_have_a_cure():
+    for estimator in (KernelMachineRegressor, KernelMachineClassifier):
+        with pytest.raises(TypeError, match=r"y is sparse.*y.toarray\(\)"):
+            estimator(**FAST).fit(X, sp.csr_array(np.ones((30, 1))))

@@ -201,3 +201,12 @@ def test_other_rows_bring_their_levels(of_many_levels):
     in_parts = clone(model).prepare(X, y).partial_fit(new, y)
     for other in (clone(model).fit(X, y).refit(new, y), in_parts.finalize()):
         assert other.encoder_.transform(new)[:, column.code].any()
+
+
+def test_missing_values_are_as_uncertain_as_unseen_levels(model):
+    """The fit saw none, and a missing value may be of any level."""
+    X, y = draw(1500, 1, TOWNS)
+    name = X.columns[1]
+    with pytest.warns(UserWarning, match="has missing values, and had none"):
+        covered = coverage(model, X.assign(**{name: None}), y)
+    assert covered > 0.8

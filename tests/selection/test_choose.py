@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 import bochner.selection
-from bochner import BinningFeatures
+from bochner import BinningFeatures, KernelMachineRegressor
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.features.leaves import leaves
@@ -374,7 +374,7 @@ class TestDecision:
     def test_simple_ones_where_nothing_is_clearly_better_than_the_mean(self):
         """The best one is by 1.5 standard errors, too little to be no chance."""
         race = Race(problem_of())
-        mean = race.losses_of_mean
+        mean = race.losses_of_mean = 10 + race.losses_of_mean
         noise = np.random.default_rng(0).standard_normal(len(mean))
         noise -= np.average(noise, weights=race.validator.weight_out)
         gain = 1.5 * race.validator.mean_and_error(noise)[1]
@@ -583,3 +583,13 @@ def test_report_of_many_columns_names_the_features(waves):
     told = " ".join(str(of_many_columns(waves)).split())
     assert ("Fourier features" in told, "random binning" in told) == (waves, not waves)
     assert f"beyond {POLICY.most_learned_columns:,} encoded columns" in told
+
+
+def test_targets_that_are_seldom_large_are_signal():
+    """Few rows have most of the squared errors, whose mean then tells little."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1500, 2))
+    y = np.exp(1.3 * X[:, 0] + 0.7 * X[:, 1])
+    model = KernelMachineRegressor(random_state=0).fit(X[:500], y[:500])
+    assert "mean of the targets" not in model.report_.reason
+    assert model.score(X[500:], y[500:]) > 0.8

@@ -232,6 +232,15 @@ def test_commas_that_may_stand_between_thousands(tmp_path):
     assert rows(parts)["a"].to_pylist() == ["1,234", "12,345"]
 
 
+@pytest.mark.parametrize("beside", ["1", "2,5"])
+def test_points_between_thousands(tmp_path, beside):
+    """They stand beside whole numbers of three digits."""
+    content = f"a;b\n{beside};1.628\n{beside};817\n{beside};2.013\n"
+    parts, schema = opened(written(tmp_path / "t.csv", content))
+    assert schema.field("b").type == pa.string()
+    assert rows(parts)["b"].to_pylist() == ["1.628", "817", "2.013"]
+
+
 def test_points_and_commas_in_one_file(tmp_path):
     """Commas are in no more columns than points."""
     parts, schema = opened(written(tmp_path / "t.csv", "a;b\n1,5;2.5\n2,25;3.5\n"))

@@ -246,7 +246,13 @@ def true_rows(
                 f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of "
                 "their content, which is enough for the score."
             )
-        X, target = with_target(rows.X, rows.y, name, saved.task, data)
+        # Classes that are numbers may have been read from text, as by the fit
+        classes = getattr(saved.model, "classes_", None)
+        is_text = classes is not None and classes.dtype.kind in "OU"
+        asked = "classification" if is_text else "auto"
+        X, target = with_target(
+            rows.X, rows.y, name, saved.task, data, asked, notes.append
+        )
         X = saved.inputs(X, data)
         if share == 1:
             refuse_infinite(X, data)

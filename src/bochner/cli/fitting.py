@@ -17,10 +17,16 @@ from bochner.cli.failures import CommandError, Facts, errors_of
 from bochner.cli.hold_out import Split, hold_out
 from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.references import reference_scores
-from bochner.cli.tables import fitted_encoder, open_table, refuse_infinite
+from bochner.cli.tables import (
+    DECIMAL_COMMAS,
+    fitted_encoder,
+    open_table,
+    refuse_infinite,
+)
 from bochner.cli.target import (
     TargetSummary,
     learned_task,
+    remark_on_classes,
     score,
     summary_of_target,
     with_target_read,
@@ -65,10 +71,13 @@ def fit(**given: Any) -> Facts:
         task, reason = learned_task(target, arguments.asked_task, path)
         for option in ("uncertainty", "unbounded"):
             if task == "classification" and getattr(arguments, option):
+                is_text = target.kind in ("text", "category")
+                cure = "" if is_text else ", or use --task regression"
                 raise CommandError(
                     f"{path}: column '{target.name}' holds classes; --{option} is "
-                    "for regression: leave it out, or use --task regression"
+                    f"for regression: leave it out{cure}"
                 )
+        notes += remark_on_classes(target) if task == "classification" else []
         if isinstance(table, pa.Table):
             notes += _check_columns(table, target, task, arguments, notes)
         split = hold_out(table, target, task, arguments, notes)
@@ -81,7 +90,8 @@ def fit(**given: Any) -> Facts:
                     gaps = f"{column} has missing values, and had none"
                     warnings.filterwarnings("ignore", re.escape(column + read))
                     warnings.filterwarnings("ignore", re.escape(gaps))
-            report = _scored_and_saved(arguments, split, target, task)
+            has_commas = DECIMAL_COMMAS in notes
+            report = _scored_and_saved(arguments, split, target, task, has_commas)
     n_columns = table.schema
     if isinstance(n_columns, pa.Schema):
         n_columns = len(n_columns) - 1 - (arguments.group is not None)
@@ -123,6 +133,7 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
     table = open_table(
         path,
         notes.append,
+        as_text=arguments.text or (),
         sample=arguments.sample,
         exclude=arguments.exclude,
         named=[name, *beside],
@@ -145,7 +156,11 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
 
 
 def _scored_and_saved(
-    arguments: Arguments, split: Split, target: TargetSummary, task: str
+    arguments: Arguments,
+    split: Split,
+    target: TargetSummary,
+    task: str,
+    has_decimal_commas: bool,
 ) -> Facts:
     """Fit on the rows that are not held out, score, and fit on all of them if the
     model is to be saved.
@@ -165,7 +180,7 @@ def _scored_and_saved(
         scored, notes = score(model, *split.test, of_baseline, path)
         if remark := remark_on_score(scored, n_test, model, baseline):
             notes.append(remark)
-        others = reference_scores(split.train, n_train, split.test, model, path)
+        others = reference_scores(split, n_train, model, of_baseline, path)
     if out is not None:
         if split.test is not None:
             if task == "classification" and set(target.classes()) - set(
@@ -183,6 +198,7 @@ def _scored_and_saved(
             "options": arguments.options,
             "scores": scored,
             "references": others,
+            "decimal_commas": has_decimal_commas,
         }
         write_model(model, out, arguments.target, task, told)
     return {

@@ -17,6 +17,7 @@ import pyarrow as pa
 from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent
 from bochner.cli.tables import open_rows
 from bochner.data.file_kinds import COMPRESSED, HEAD, kind_by_content, kind_by_name
+from bochner.data.written_values import WRITTEN
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
@@ -26,7 +27,15 @@ from bochner.sources.paths import files_of
 from bochner.sources.rowwise import inputs_of
 
 # Beside the target and the task
-FACTS = ("baseline", "scores", "references", "rows", "rows_held_out", "options")
+FACTS = (
+    "baseline",
+    "scores",
+    "references",
+    "rows",
+    "rows_held_out",
+    "options",
+    "decimal_commas",
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,8 @@ class SavedModel:
     options : list of str or None
         Of the command that fitted the model, but for the table, the target, the task
         and the file.
+    decimal_commas : bool or None
+        Whether numbers had them in the table of the fit.
     description : dict
         Of the file, by `bochner.persistence.describe`.
     """
@@ -67,6 +78,7 @@ class SavedModel:
     rows: int | None
     rows_held_out: str | None
     options: list[str] | None
+    decimal_commas: bool | None
     description: Facts
 
     @property
@@ -82,15 +94,26 @@ class SavedModel:
     ) -> TableSource:
         """A table with rows for the model; `named` are columns beside its inputs.
 
-        What is text to the model is text, whatever its values look like in a CSV.
+        What was text in the fit is text, whatever its values look like in a CSV, also
+        where the model has read it as numbers or dates.
         """
         columns = self.columns or []
         kinds = zip(columns, self.model.encoder_.statistic_.kinds, strict=False)
-        text = [name for name, kind in kinds if kind in ("text", "mixed")]
+        text = [
+            name for name, kind in kinds if kind in ("text", "mixed") or WRITTEN in kind
+        ]
         classes = getattr(self.model, "classes_", np.empty(0))
         if classes.dtype.kind in "OU" and self.target is not None:
             text.append(self.target)
-        return open_rows(path, note, text, named=[*columns, *named])
+        n_columns = None if columns else self.model.n_features_in_
+        return open_rows(
+            path,
+            note,
+            text,
+            named=[*columns, *named],
+            n_columns=n_columns,
+            has_decimal_commas=bool(self.decimal_commas),
+        )
 
     def inputs(self, table: Any, path: Path) -> Any:
         """The columns that the model needs, in its order; CommandError for those

@@ -20,8 +20,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bochner.cli.failures import Facts
+from bochner.cli.hold_out import Split
 from bochner.cli.tables import SCORED_ROWS, drawn_rows
-from bochner.cli.target import Target, score, with_target
+from bochner.cli.target import score, with_target
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import as_dense
 from bochner.settings import current
@@ -47,24 +48,20 @@ def other_models(classes: bool) -> Facts:
 
 
 def reference_scores(
-    train: tuple[Any, ...],
-    n_train: int,
-    test: tuple[Any, Target],
-    model: Any,
-    path: Path,
+    split: Split, n_train: int, model: Any, baseline: Any, path: Path
 ) -> Facts | None:
     """Scores of other models, which learn the training rows of a model, or a sample
-    where these are too many.
+    where these are too many, and read their columns as it does.
 
     Parameters
     ----------
-    train : tuple
-        Rows and their targets, or a source and the name of its target.
+    split : Split
+        With test rows, that the model was scored on.
     n_train : int
-        Rows of it with a target.
-    test : tuple of rows and Target
-        That the model was scored on.
+        Training rows with a target.
     model : fitted KernelMachineRegressor or KernelMachineClassifier
+    baseline : object
+        What a model without inputs predicts, as for the model's own score.
     path : Path
         Of the table, for messages.
 
@@ -75,6 +72,7 @@ def reference_scores(
         columns and classes are so many that too few rows could be learned in a short
         time.
     """
+    assert split.test is not None
     classes = getattr(model, "classes_", None)
     n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
     limit = current().memory_limit
@@ -87,15 +85,17 @@ def reference_scores(
         return None
     # A share of the training rows, drawn by chance
     share = most / n_train
-    X, *names = train[:2]
+    X, *beside = split.train
     if isinstance(X, TableSource):
-        drawn: Any = drawn_rows(X, share, 1, *names)
+        # Names of the target, the weights and the groups
+        drawn: Any = drawn_rows(X, share, 1, *beside[:1])
         task = "regression" if classes is None else "classification"
-        name = names[0] if names else "target"
+        name = beside[0] if beside else "target"
         X, target = with_target(drawn.X, drawn.y, name, task, path)
+        X = X.drop_columns(beside[2:]) if beside[2:] else X
         y = target.values
     else:
-        y = train[1]
+        y = beside[0]
         if share < 1:
             order = np.random.default_rng(12).permutation(len(y))
             rows = np.sort(order[: round(share * len(y))])
@@ -110,6 +110,12 @@ def reference_scores(
             # scikit-learn can learn.
             with suppress(ValueError):
                 dense = FunctionTransformer(as_dense)
-                fitted = make_pipeline(TableEncoder(), dense, other).fit(X, y)
-                scores[name] = score(fitted, *test, None, path)[0]
+                encoder = TableEncoder(
+                    text_features=model.text_features, day_first=model.day_first
+                )
+                fitted = make_pipeline(encoder, dense, other).fit(X, y)
+                # Of classes that are not among the rows drawn there is no share
+                has_all = classes is None or len(fitted.classes_) == len(classes)
+                of_baseline = baseline if has_all else None
+                scores[name] = score(fitted, *split.test, of_baseline, path)[0]
     return {"rows": len(y), "scores": scores} if scores else None

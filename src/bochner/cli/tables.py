@@ -28,6 +28,7 @@ from bochner.sources.rows import joined
 from bochner.sources.schema import Selection
 
 TEXT_KINDS = "csv", "tsv", "arff"
+DECIMAL_COMMAS = "Numbers have decimal commas."
 # Rows at most that evaluate a model, of a table that stays where it is
 SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24
 
@@ -39,6 +40,8 @@ def open_rows(
     sample: int | None = None,
     exclude: Collection[str] = (),
     named: Collection[str] = (),
+    n_columns: int | None = None,
+    has_decimal_commas: bool = False,
 ) -> TableSource:
     """A table that is read part by part.
 
@@ -56,6 +59,10 @@ def open_rows(
         Columns that are left out; of several files they may be in some only.
     named : collection of str
         Columns that are no index of the rows.
+    n_columns : int, optional
+        Of a LIBSVM file, the last of which may have no values in it.
+    has_decimal_commas : bool, default=False
+        Whether commas are decimal in CSV files that do not tell.
     """
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
@@ -63,13 +70,20 @@ def open_rows(
     with noted(remarks.append), errors_of(path):
         # Columns of CSV files that are text; other files know their types
         first = files_of(path)[0]
-        types = None
+        types: pa.Schema | int | None = None
+        if kind_of(first) == "libsvm":
+            types = n_columns
         if as_text and kind_of(first) in TEXT_KINDS:
             names = whole_file(first).names
             columns = [(name, pa.string()) for name in as_text if name in names]
             types = pa.schema(columns) or None
         left_out = tuple(sorted(exclude))
-        selection = Selection(exclude=left_out, named=tuple(named), types=types)
+        selection = Selection(
+            exclude=left_out,
+            named=tuple(named),
+            types=types,
+            has_decimal_commas=has_decimal_commas,
+        )
         source = open_selected(path, selection, sample)
     # What is unusual about the fields of CSV files
     text = getattr(source.parts[0], "text", None)
@@ -78,8 +92,8 @@ def open_rows(
             name = "tabs" if text.separator == "\t" else repr(text.separator)
             note(f"Fields are separated by {name}.")
         if text.dialect.decimal_point == ",":
-            note("Numbers have decimal commas.")
-    for remark in remarks:
+            note(DECIMAL_COMMAS)
+    for remark in dict.fromkeys(remarks):
         note(remark)
     return source
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +19,13 @@ from numpy.typing import NDArray
 
 from bochner.cli.failures import CommandError, Facts, errors_of, printable
 from bochner.cli.tables import noted, place_of
-from bochner.data.columns import base_kind
+from bochner.data.columns import base_kind, label_text
 from bochner.data.hashes import row_hashes
-from bochner.data.written_values import read_written, written_kind
+from bochner.data.written_values import (
+    is_missing_word,
+    read_written,
+    written_kind,
+)
 from bochner.notices import listed
 from bochner.scores import summaries as scores
 from bochner.sources.base import TableSource
@@ -269,6 +274,11 @@ def with_target_read(
     labels = coded.dictionary.to_pylist()
     rows = np.bincount(coded.indices.drop_null().to_numpy(), minlength=len(labels))
     written = written_kind(dict(zip(labels, rows.tolist(), strict=True)), name)
+    if base_kind(written.kind) not in ("number", "text"):
+        raise CommandError(
+            f"{path}: column '{name}' holds dates or times; turn them into numbers, or "
+            "use --task classification if they are classes"
+        )
     if base_kind(written.kind) != "number":
         return table, ""
     numbers = pa.array(read_written(labels, written.kind), from_pandas=True)
@@ -313,14 +323,28 @@ def summary_of_target(
     return summary
 
 
-def with_target(X: Any, y: Any, name: str, task: str, path: Any) -> tuple[Any, Target]:
+def with_target(
+    X: Any,
+    y: Any,
+    name: str,
+    task: str,
+    path: Any,
+    asked: str | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> tuple[Any, Target]:
     """The other columns of all rows, and the targets of those that have one, as a
-    model of this task predicts them.
+    model of this task predicts them; `note` is told how text was read.
+
+    Numbers are read from text unless classes are asked for, by default if that is the
+    task.
     """
     if not isinstance(X, pa.Table):
         y = np.asarray(y).astype(np.float64 if task == "regression" else np.int64)
         return X, Target(name, "number", y, np.arange(len(y)), 0)
-    table: Any = with_target_read(X, name, task, path)[0]
+    read = with_target_read(X, name, asked or task, path)
+    table: Any = read[0]
+    if read[1]:
+        note(read[1])
     target = read_target(table, name, path)
     X = table.drop_columns([name])
     if not len(target.values):
@@ -391,6 +415,21 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
             "rows, like an identifier; choose another target"
         )
     return task, reason
+
+
+def remark_on_classes(target: TargetSummary) -> list[str]:
+    """A note on classes of text that may stand for a missing value."""
+    words = [
+        label
+        for label in target.classes()
+        if isinstance(label, str) and is_missing_word(label)
+    ]
+    if not words:
+        return []
+    return [
+        f"Column {target.name!r}: {listed(words)} may stand for a missing value, and "
+        "counts as a class; write nothing there to leave such rows out."
+    ]
 
 
 def split_rows(
@@ -513,9 +552,13 @@ def _score_classes(
             f"{path}: column '{target.name}' holds text, but the classes of the "
             f"model are {classes.dtype.name}s"
         )
-    # Positions among the classes, -1 where there is none
+    # Positions among the classes, -1 where there is none. Blanks at the end do not
+    # count.
     where = {value: k for k, value in enumerate(classes.tolist())}
-    labels = np.array([where.get(value, -1) for value in values])
+    bare = {label_text(value): k for value, k in where.items()}
+    labels = np.array(
+        [where.get(value, bare.get(label_text(value), -1)) for value in values]
+    )
     n = len(labels)
     unknown = np.count_nonzero(labels < 0)
     if unknown == n > 1:

@@ -23,7 +23,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, Mask
-from bochner.data.written_values import WRITTEN, is_missing_word, read_written
+from bochner.data.written_values import (
+    LEAST_NUMBERS,
+    WRITTEN,
+    is_missing_word,
+    read_written,
+)
 from bochner.notices import listed, warn
 
 
@@ -43,6 +48,11 @@ class Parts(dict[str, tuple[str, ...]]):
 def base_kind(kind: str) -> str:
     """A kind of column without a time zone, and without how values are written."""
     return kind.partition(" ")[0]
+
+
+def zone_of(kind: str) -> str:
+    """The time zone of a kind of column; empty where it has none."""
+    return "" if WRITTEN in kind else kind.partition(" ")[2]
 
 
 PARTS = Parts(
@@ -67,6 +77,7 @@ PLAIN = {
     "number": f"number{WRITTEN}1.5",
     "date": f"date{WRITTEN}year/month/day",
     "datetime": f"datetime{WRITTEN}year/month/day",
+    "time": f"time{WRITTEN}hour:minute",
 }
 NUMBERS = frozenset({bool, int, float, NoneType})  # types of values of polars
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -120,7 +131,9 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     if expected is None:
         return kind, values
     is_written = WRITTEN in expected
-    form = expected if is_written else PLAIN.get(expected)
+    zone = zone_of(expected)
+    form = expected if is_written else PLAIN.get(base_kind(expected))
+    form = f"{form} {zone}" if form and zone else form
     if form is not None and isinstance(values, tuple):
         codes, labels = values
         return expected, _read_as_written(codes, labels, name, form, is_written)
@@ -140,11 +153,10 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         cure = ""
         if expected == "text":
             cure = "; read the column as text, as for the fit"
-        elif PARTS[kind] == PARTS[expected]:
-            zone = expected.partition(" ")[2] or None
+        elif {base_kind(kind), base_kind(expected)} <= {"date", "datetime"}:
             cure = (
                 "; give the times the zone of the fit, or none, as pandas does by "
-                f"X[column].dt.tz_localize({zone!r})"
+                f"X[column].dt.tz_localize({zone or None!r})"
             )
         raise ValueError(
             f"column {name!r} holds {kind} values where the fit saw {expected} "
@@ -159,8 +171,8 @@ def _read_as_written(
     codes: NDArray, labels: list[str], name: str, form: str, is_usual: bool
 ) -> NDArray:
     """Parts of the values of a column of text by the form of those of the fit. Values
-    that are none count as missing, with a warning where the fit saw no text; ValueError
-    where most are none.
+    that are none count as missing, with a warning where the fit would not have them;
+    ValueError where most are none.
 
     Parameters
     ----------
@@ -170,8 +182,8 @@ def _read_as_written(
     form : str
         As of `written_kind`.
     is_usual : bool
-        Whether the values of the fit were text as well, so that few odd ones are as in
-        the fit.
+        Whether the values of the fit were text as well. A tenth of its numbers may have
+        been odd ones then.
     """
     values = as_written(codes, labels, form)
     # Words for a missing value are none that were lost
@@ -181,16 +193,18 @@ def _read_as_written(
     odd_values = list(dict.fromkeys(labels[code] for code in codes[lost].tolist()))
     kind, _, example = form.partition(WRITTEN)
     fewest = SEVERAL if is_usual else 1
+    how = f" written as {example}" if is_usual else ""
     if len(odd_values) >= fewest and 2 * lost.sum() > present.sum():
-        how = f"written as {example}" if is_usual else "and no text"
         raise ValueError(
             f"column {name!r} holds {odd_values[0]!r} and the like where the fit saw "
-            f"{kind}s {how}; write them so, or leave the column out of both tables"
+            f"{kind}s{how or ' and no text'}; write them so, or leave the column out "
+            "of both tables"
         )
-    if odd_values and not is_usual:
+    usual_share = 1 - LEAST_NUMBERS if is_usual and kind == "number" else 0.0
+    if lost.sum() > usual_share * present.sum():
         warn(
             f"Column {name!r} holds {listed(odd_values, 3)} where the fit saw "
-            f"{kind}s: such values count as missing.",
+            f"{kind}s{how}: such values count as missing.",
             subject=f"odd values of {name}",
         )
     return values
@@ -461,7 +475,7 @@ def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str
         label = "date" if is_a.is_date(kind) else "datetime"
         if is_a.is_timestamp(kind) and kind.tz is not None:
             # Moments as clocks show them in the expected zone, or else in their own
-            zone = (expected or "").partition(" ")[2] or kind.tz
+            zone = zone_of(expected or "") or kind.tz
             label = f"datetime {zone}"
             try:
                 array = pc.local_timestamp(array.cast(pa.timestamp(kind.unit, zone)))
@@ -534,6 +548,7 @@ def _read_array(values: NDArray, name: str, expected: str | None) -> tuple[str, 
     if values.dtype == object:
         if expected == "mixed":
             return _read_objects(values, name, as_text=True)
+        values = _dates_alike(values, name)
         moments = (value for value in values if isinstance(value, datetime))
         if len({value.tzinfo is None for value in moments}) > 1:
             raise ValueError(
@@ -547,6 +562,29 @@ def _read_array(values: NDArray, name: str, expected: str | None) -> tuple[str, 
     except (pa.ArrowException, TypeError, OverflowError):
         return _read_objects(values, name)
     return _read_arrow(array, name, expected)
+
+
+def _dates_alike(values: NDArray, name: str) -> NDArray:
+    """Objects with dates among them, of which none are moments where others are;
+    TypeError where numbers and the like are among them, which would count as moments.
+    """
+    kinds = {type(value) for value in values if isinstance(value, date)}
+    if not kinds:
+        return values
+    for value in values:
+        if not isinstance(value, (date, str)) and not is_missing(value):
+            raise TypeError(
+                f"column {name!r} mixes dates with {value!r}: make it None, which is a "
+                "missing value, or a date, as pandas does by pd.to_datetime"
+            )
+    if date not in kinds or len(kinds) == 1:
+        return values
+    midnight = datetime.min.time()
+    moments = [
+        datetime.combine(value, midnight) if type(value) is date else value
+        for value in values
+    ]
+    return np.array([*moments, None], object)[:-1]
 
 
 def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[str, Any]:

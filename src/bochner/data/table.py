@@ -396,9 +396,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if beyond.any():
                 row = int(np.argmax(beyond))
                 n_more = int(beyond.sum()) - 1
-                more = f" and {n_more:,} more" if n_more else ""
+                more = f", as {n_more:,} more do," if n_more else ""
                 warn(
-                    f"column {name!r}, row {row}{more}: {values[row]:g} lies more than "
+                    f"Column {name!r}: {values[row]:g}{more} lies more than "
                     f"{FARTHEST:,.0f} times the spread of the other values beyond "
                     f"them. They are from {rest.low[0]:g} to {rest.high[0]:g}, and it "
                     "counts as the nearest of these; if it stands for a missing value, "
@@ -684,8 +684,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self, X: Any, variances: Mapping[str, NDArray]
     ) -> NDArray | float:
         """Variances that levels without an effect of their own add to each row, (n, K):
-        those that the fit did not see, and where nothing tells these, those without a
-        column. 0 without columns of text.
+        those that the fit did not see, missing values where it saw none, and where
+        nothing tells these, those without a column. 0 without columns of text.
 
         Parameters
         ----------
@@ -706,7 +706,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     # A code that it shares with others has their effect in place of its
                     # own
                     times = 2
-                unseen = np.append(unseen, False)[codes][:, np.newaxis]
+                # A missing value may be of any level
+                unseen = np.append(unseen, not column.gaps)[codes][:, np.newaxis]
                 total = total + unseen * times * variances[key]
         return total
 

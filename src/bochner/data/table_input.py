@@ -146,6 +146,8 @@ def as_array(X: Any) -> np.ndarray:
         )
     if not is_array and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
+    if type(X).__name__ == "RecordBatch":
+        raise TypeError(f"{kind} is part of a table: pass pa.Table.from_batches([X]).")
     is_list = isinstance(X, list | tuple)
     if isinstance(X[0] if is_list and len(X) else X, Mapping):
         raise TypeError(f"{kind} has columns by name, or records: {FRAME}")

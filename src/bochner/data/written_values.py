@@ -30,6 +30,8 @@ WORDS = (
 )
 MISSING_WORDS = {"", *WORDS.split()}
 LEAST_NUMBERS = 0.9  # of the values, which are numbers where the others are missing
+# Behind numbers that are so many times as large, which no other number leaves out
+MULTIPLES = {"k", "K", "M", "B", "bn", "mn", "Mio", "Mrd"}
 LONGEST = 64  # characters of a number or a date with what stands round it
 LARGEST_WHOLE = 2**53  # beyond which different whole numbers become equal
 # Of currencies, which may stand before a number
@@ -76,6 +78,7 @@ DATES = {
     for order, fields in FIELDS.items()
 }
 SHORT_FIELDS = re.compile(rf"(\d\d){SEPARATOR}\d+{SEPARATOR}(\d\d)(?!\d)")
+NAMED = re.compile("[A-Za-z]{3}")  # of a month
 ISO_TIME = r"\d\d:\d\d(:\d\d(\.\d+)?)?"
 ISO = re.compile(
     rf"\d{{4}}-\d\d-\d\d([ T]{ISO_TIME}(Z|[+-]\d\d(:?\d\d)?)?)?|{ISO_TIME}"
@@ -226,6 +229,16 @@ def _as_numbers(
             read[mark][value] = number
     n_read = {mark: sum(counts[value] for value in read[mark]) for mark in ".,"}
     decimal = max(read, key=n_read.__getitem__)
+    doubtful = [
+        value
+        for value, number in read["."].items()
+        if read[","].get(value, number) != number
+    ]
+    if doubtful and n_read["."] == n_read[","]:
+        # 1.628 beside 817 has groups of three digits
+        whole = [read["."][value] for value in {*read["."]} - {*doubtful}]
+        if any(100 <= abs(number) < 1000 for number in whole):
+            decimal = "," if "." in doubtful[0] else "."
     numbers = read[decimal]
     odd = [value for value in present if value not in numbers]
     if n_read[decimal] < LEAST_NUMBERS * sum(counts[value] for value in present):
@@ -235,8 +248,8 @@ def _as_numbers(
         return None
     if any(abs(number) >= LARGEST_WHOLE for number in numbers.values()):
         return None
-    has_words = odd or any(value.strip() for value in missing)
-    if not has_words and all(PLAIN.fullmatch(_tidy(value)) for value in numbers):
+    is_written = odd or decimal == "," or any(value.strip() for value in missing)
+    if not is_written and all(PLAIN.fullmatch(_tidy(value)) for value in numbers):
         are_whole = all(number.is_integer() for number in numbers.values())
         # Such as 1.1 and 1.10
         may_be_versions = len(set(numbers.values())) < len(numbers)
@@ -246,11 +259,7 @@ def _as_numbers(
     kind = f"number{WRITTEN}{'1,5' if decimal == ',' else '1.5'}"
     kind = f"{kind} {unit}" if unit else kind
     note = f"Column {name!r}: read as numbers" + (f" of unit {unit}" if unit else "")
-    by_other_mark = read["," if decimal == "." else "."]
-    doubtful = [
-        value for value in numbers if by_other_mark.get(value) != numbers[value]
-    ]
-    if doubtful and len(by_other_mark) == len(numbers):
+    if doubtful and len(read["."]) == len(read[","]):
         note += f", {doubtful[0]!r} as {numbers[doubtful[0]]:g}"
     lost = sorted(odd + missing, key=lambda value: -counts[value])
     if lost:
@@ -290,6 +299,8 @@ def number_written(value: str, decimal: str, unit: str) -> float | None:
         return None
     own_unit = _unit(match)
     if own_unit not in ("", unit) or (match["before"] and match["after"]):
+        return None
+    if unit in MULTIPLES and not own_unit:
         return None
     # 2A may be a seat, and 5m a length
     is_letter = len(own_unit) == 1 and own_unit.isupper()
@@ -369,13 +380,13 @@ def read_written(labels: Sequence[str], kind: str) -> Floats:
     array of shape (len(labels),)
     """
     base, _, form = kind.partition(WRITTEN)
+    example, _, unit = form.partition(" ")
     if base == "number":
-        example, _, unit = form.partition(" ")
         read: Any = partial(number_written, decimal=example[1], unit=unit)
     elif base == "time":
         read = _seconds_of_day
     else:
-        read = partial(_seconds_since_1970, order=form)
+        read = partial(_seconds_since_1970, order=example, zone=unit)
     return np.array([*map(read, labels)], np.float64)
 
 
@@ -384,14 +395,26 @@ def _seconds_of_day(label: str) -> float:
     return np.nan if match is None else _seconds(match)
 
 
-def _seconds_since_1970(label: str, order: str) -> float:
-    """Seconds of a date in an order, or as ISO 8601 has it."""
-    moment = date_written(label, order)
+def _seconds_since_1970(label: str, order: str, zone: str = "") -> float:
+    """Seconds of a date in an order, or as ISO 8601 has it, or in any order where its
+    month has a name. Where the column has a time zone, those of moments as clocks show
+    them there.
+    """
+    orders = [order, *DATES] if NAMED.search(label) else [order]
+    moment = None
+    if not zone:
+        dates = (date_written(label, one) for one in orders)
+        moment = next((date for date in dates if date is not None), None)
     if moment is None:
         try:
             moment = datetime.fromisoformat(label.strip())
         except ValueError:
             return np.nan
-        if moment.tzinfo is not None:
+        if (moment.tzinfo is None) == bool(zone):
             return np.nan
+        if zone:
+            import pyarrow as pa
+
+            moment = moment.astimezone(pa.lib.string_to_tzinfo(zone))
+            moment = moment.replace(tzinfo=None)
     return (moment - datetime(1970, 1, 1)) / timedelta(seconds=1)

@@ -795,11 +795,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         model has seen them too. This keeps the coverage as far as a few rows do not
         change its scores (Barber, Candes, Ramdas and Tibshirani, "Predictive inference
         with the jackknife+", 2021, Theorem 5). The coverage holds on average over all
-        rows, not within each class. If the most probable class is right more often than
-        `coverage`, sets contain it alone, and cover as often. The scores are the
-        adaptive ones of Romano, Sesia and Candes, "Classification with Valid and
-        Adaptive Coverage", 2020, without their random part (see
-        `bochner.solvers.conformal`).
+        rows, not within each class; with `class_weight`, over rows that count by it. If
+        the most probable class is right more often than `coverage`, sets contain it
+        alone, and cover as often. The scores are the adaptive ones of Romano, Sesia and
+        Candes, "Classification with Valid and Adaptive Coverage", 2020, without their
+        random part (see `bochner.solvers.conformal`).
 
         Examples
         --------

@@ -548,6 +548,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         rows = self._with_class_weights(rows)
         if rows.are_all:
             self._refuse_other_targets(rows.target)
+            self._caution_ignored(rows.X, rows.target.weight, "fit")
             self._solve_other_rows(rows)
         else:
             self._refit_in_passes(rows)

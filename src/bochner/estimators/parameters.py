@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
+import numpy as np
+
 BINNED, LEARNED, CRITERIA = ("binning", "hybrid"), ("ard", "full"), ("gcv", "loo")
 CLASS_LOSSES, ROBUST_LOSSES = ("logistic", "squared_hinge"), ("huber", "quantile")
 NUMBER_LOSSES = (*ROBUST_LOSSES, "poisson")
@@ -435,12 +437,10 @@ KINDS = {
         "a dict of weights by label", lambda value: isinstance(value, Mapping)
     ),
     "none": Kind("None", lambda value: value is None),
-    "flag": Kind("True or False", lambda value: isinstance(value, bool)),
+    "flag": Kind("True or False", lambda value: isinstance(value, bool | np.bool_)),
     "level": Kind(
         "an integer",
-        lambda value: (
-            isinstance(value, Integral | bool) or type(value).__name__ == "bool_"
-        ),
+        lambda value: isinstance(value, Integral | np.bool_),
         lambda value: value >= 0,
         "0 or more",
         int,

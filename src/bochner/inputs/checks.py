@@ -40,6 +40,8 @@ def require_target(estimator: Any, y: Any) -> None:
             f"{type(estimator).__name__} requires y to be passed, but the target y "
             "is None."
         )
+    if sp.issparse(y):
+        raise TypeError("y is sparse, and must be dense: pass y.toarray().")
     values = np.asarray(y if hasattr(y, "dtype") else np.asarray(y, dtype=object))
     missing = missing_targets(values)
     refuse_infinite_target(values)

@@ -144,7 +144,19 @@ class Race:
 
     def is_signal(self, entry: CandidateResult) -> bool:
         """Whether a candidate is clearly better than the mean of the targets."""
-        return self.validator.better(entry.losses, self.losses_of_mean, POLICY.certain)
+        return self._beats(entry.losses, self.losses_of_mean, POLICY.certain)
+
+    def _beats(self, one: NDArray, simple: NDArray, clear: float) -> bool:
+        """Whether losses are clearly lower than those of a simple model, or their roots
+        are: of a few rows with most of the loss, as of targets that are seldom large,
+        the mean tells little.
+        """
+        validator = self.validator
+        if validator.average(one) >= validator.average(simple):
+            return False
+        return validator.better(one, simple, clear) or validator.better(
+            np.sqrt(one), np.sqrt(simple), max(clear, POLICY.certain_roots)
+        )
 
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
         """Losses of a candidate with a quarter, half and all of the rows that it was
@@ -209,6 +221,8 @@ class Race:
                 clear = POLICY.certain
             elif not simple and (entry.is_linear or not self.validator.is_classifier):
                 clear = POLICY.near
+            if entry.is_linear:
+                return not self._beats(best.losses, entry.losses, clear)
             return not self.validator.better(best.losses, entry.losses, clear)
 
         chosen = next(filter(is_as_good, sorted(self.entries, key=place)))

@@ -30,6 +30,9 @@ class Policy:
     # Standard errors of a paired gain, from which it is no chance: the usual kind of
     # candidate, and the mean of the targets, are left for such a gain alone
     certain: float = 2.0
+    # Standard errors of a paired gain in the roots of losses, from which a model is
+    # better than a simple one whatever few large losses say
+    certain_roots: float = 2.5
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     # Of the logistic link, of which the best is taken
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)

@@ -95,6 +95,8 @@ def why_text(source: TableSource, name: str) -> str:
             "write numbers there, or nothing"
         )
     if n_odd and have_commas:
+        if comma:
+            return f"has points between thousands, first {first}; write nothing there"
         return (
             f"has numbers with commas, first {first}; write a decimal point, and "
             "nothing between thousands"

@@ -56,7 +56,10 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
     for path in paths:
         text = whole_file(path)
         with text.problems():
-            texts.append(text.surveyed())
+            text = text.surveyed()
+        if selection.has_decimal_commas and not text.dialect.decimal_point:
+            text = replace(text, dialect=replace(text.dialect, decimal_point=","))
+        texts.append(text)
     # The columns that may be needed, of which a condition takes any
     every = [
         (text.path, pa.schema([(name, pa.null()) for name in text.names]))

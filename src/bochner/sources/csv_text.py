@@ -183,7 +183,7 @@ class CsvText:
                 strings_can_be_null=True,
                 null_values=["?", ""] if self.dialect.form == "arff" else None,
                 column_types=types,
-                decimal_point=self.dialect.decimal_point,
+                decimal_point=self.dialect.decimal_point or ".",
                 include_columns=columns,
             ),
         )

@@ -40,12 +40,13 @@ SEPARATOR_LINE = re.compile(r"sep=(.)\1*", re.IGNORECASE)  # that Excel writes a
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*\.?|[.,]\d+)([eE][+-]?\d+)?")
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 KINDS = {"number": NUMBER, "date": DATE}
-# Numbers by what stands before their decimals, and those with commas in thousands
+# Numbers by what stands before their decimals; the other mark may group thousands
+WHOLE = r"\d+|[1-9]\d{0,2}"
 DECIMALS = {
-    ".": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"),
-    ",": re.compile(r"[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?"),
+    ".": re.compile(rf"[+-]?(({WHOLE}(,\d{{3}})+)\.?\d*|\.\d+)([eE][+-]?\d+)?"),
+    ",": re.compile(rf"[+-]?(({WHOLE}(\.\d{{3}})+),?\d*|,\d+)([eE][+-]?\d+)?"),
 }
-THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+HUNDREDS = re.compile(r"[+-]?[1-9]\d\d")
 YEARS = range(1800, 2101)
 FEW_OTHERS = 0.1  # share of columns whose unit is a number
 MANY_NAMES = 5  # numbers in order that are names rather than values
@@ -69,7 +70,8 @@ class Dialect:
     separator : str
         A blank stands for one or more of them.
     decimal_point : str
-        A comma where more columns of the first rows have decimal commas than points.
+        A comma where more columns of the first rows have decimal commas than points, a
+        point where fewer do; empty where nothing tells.
     encoding : str
         As Python names it.
     lone_returns : bool
@@ -99,7 +101,7 @@ class Dialect:
     """
 
     separator: str = ","
-    decimal_point: str = "."
+    decimal_point: str = ""
     encoding: str = "utf-8"
     lone_returns: bool = False
     begin: int = 0
@@ -423,12 +425,12 @@ def _with_lines(dialect: Dialect, form: Form, skipped: int) -> Dialect:
             f"{what}{PLACE} at the end of the lines without a name and without values "
             f"{are} left out."
         )
-    commas = _have_decimal_commas(rows, used, dialect.separator)
+    decimal_point = _decimal_mark(rows, used, dialect.separator)
     return replace(
         dialect,
         width=width,
         first_is_number=_kinds(rows, 1)[0] in KINDS,
-        decimal_point="," if commas else ".",
+        decimal_point=decimal_point,
     ).saying(*remarks)
 
 
@@ -448,22 +450,36 @@ def _are_beside_row_names(first: Line, below: Sequence[Line], width: int) -> boo
     return are_text and len(set(names)) == len(names)
 
 
-def _have_decimal_commas(rows: Sequence[Line], width: int, separator: str) -> bool:
-    """Whether more columns of numbers have decimal commas than decimal points; commas
-    that separate fields, or may all stand between thousands, are none.
+def _decimal_mark(rows: Sequence[Line], width: int, separator: str) -> str:
+    """The decimal mark that more columns of numbers have; empty where nothing tells.
+
+    A mark before three digits may as well group thousands: it does beside whole numbers
+    of three digits, such as 1.628 beside 817. Else points are decimal, and commas may
+    be either.
     """
     if separator == ",":
-        return False
-    marks = Counter[str]()
+        return "."
+    marks = Counter[str]({".": 0, ",": 0})
     for k in range(width):
         values = [line.field(k) for line in rows]
         present = [value for value in values if not is_missing_word(value)]
-        for mark, form in DECIMALS.items():
-            decimals = [value for value in present if mark in value]
-            are_numbers = all(form.fullmatch(value) for value in present)
-            may_be_thousands = all(map(THOUSANDS.fullmatch, decimals))
-            marks[mark] += are_numbers and not may_be_thousands
-    return marks[","] > marks["."]
+        used = [mark for mark in DECIMALS if any(mark in value for value in present)]
+        fitting = [
+            mark
+            for mark, form in DECIMALS.items()
+            if used and all(map(form.fullmatch, present))
+        ]
+        if len(fitting) == 1:
+            marks.update(fitting)
+        elif fitting and len(used) == 1:
+            (mark,) = used
+            if any(map(HUNDREDS.fullmatch, present)):
+                marks["," if mark == "." else "."] += 1
+            elif mark == ".":
+                marks[mark] += 1
+    if marks["."] == marks[","]:
+        return ""
+    return max(marks, key=marks.__getitem__)
 
 
 def _names_at(table: Sequence[Line], used: int, width: int) -> int:

@@ -84,9 +84,12 @@ class FilteredPart:
 
 
 def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:
-    """The rows of a table that a rule keeps, as a table that is read part by part."""
+    """The rows of a table that a rule keeps, as a table that is read part by part.
+
+    Whether its columns of text hold numbers was asked of all rows before.
+    """
     expected = source.n_rows
     if expected is not None:
         expected = round(expected * (min(rule.high, 1.0) - max(rule.low, 0.0)))
     parts = tuple(FilteredPart(part, rule) for part in source.parts)
-    return replace(source, parts=parts, expected=expected)
+    return replace(source, parts=parts, expected=expected, inferred=())

@@ -20,6 +20,7 @@ from bochner.data.file_kinds import (
     kind_by_content,
     kind_by_name,
 )
+from bochner.notices import warn
 from bochner.sources.base import Part, SourceError, require_file
 
 HIVE = re.compile(r"[^=]+=[^=]*")
@@ -227,6 +228,13 @@ def _expanded(entry: str) -> list[Path]:
     if not paths:
         raise SourceError(
             f"{entry}: no file matches the pattern; check the folder and the spelling"
+        )
+    folders = {path.parent.name for path in paths} - {*pattern.parts}
+    if valued := sorted(filter(HIVE.fullmatch, folders)):
+        warn(
+            f"{entry}: the name of the folder {valued[0]!r} holds the value of a "
+            "column, which is not read; pyarrow.dataset.dataset(..., "
+            "partitioning='hive') has it."
         )
     return paths
 

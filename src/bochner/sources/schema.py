@@ -39,6 +39,8 @@ class Selection:
     types : pyarrow.Schema, int or None
         Types that columns are to have, whatever they have in the table; it may leave
         columns out. Of LIBSVM files the number of columns.
+    has_decimal_commas : bool
+        Whether commas are decimal in CSV files that do not tell.
     """
 
     columns: tuple[str, ...] | None = None
@@ -48,6 +50,7 @@ class Selection:
     )  # whose == is no comparison
     named: tuple[str, ...] = ()
     types: pa.Schema | int | None = None
+    has_decimal_commas: bool = False
 
     @property
     def asked(self) -> pa.Schema:
