@@ -277,3 +277,26 @@ def test_contamination_holds_on_new_rows_too(n, d, tmp_path):
         load(tmp_path / "detector.safetensors").score_samples(X),
         detector.score_samples(X),
     )
+
+
+def test_one_absurd_value_hides_no_others():
+    """Nor itself: units are those of the others, and nothing is cut off."""
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    X[0, 0] = 1e6
+    detector = NoveltyDetector(contamination=0.02, random_state=0).fit(X)
+    assert detector.score_samples(X).argmin() == 0
+    detector = NoveltyDetector(random_state=0).fit(X)
+    new = [[50, 0, 0], [1e4, 0, 0], [1e9, 0, 0], [0, 0, 0]]
+    assert detector.predict(new).tolist() == [-1, -1, -1, 1]
+
+
+@pytest.mark.parametrize("constant", [0.0, 7.0, -1e6])
+def test_other_values_of_a_constant_column_are_novel(constant):
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    X[:, 1] = constant
+    detector = NoveltyDetector(random_state=0).fit(X)
+    others = [constant + 0.1 * max(abs(constant), 1), 2e6, constant]
+    assert detector.predict([[0, one, 0] for one in others]).tolist() == [-1, -1, 1]
+    new = np.random.default_rng(1).normal(size=(2000, 3))
+    new[:, 1] = constant
+    assert np.mean(detector.predict(new) < 0) < 0.05

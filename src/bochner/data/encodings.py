@@ -112,6 +112,18 @@ class NumberColumns(Encoding):
         """The encoding of some of the columns."""
         return NumberColumns(*(array[chosen] for array in vars(self).values()))
 
+    def keeping_far(self) -> NumberColumns:
+        """The encoding with outliers as far as they are, and other values than those of
+        constant columns far from these.
+        """
+        unit = FAINT * np.maximum(np.abs(self.shift), 1.0)
+        return replace(
+            self,
+            low=np.full_like(self.low, -np.inf),
+            high=np.full_like(self.high, np.inf),
+            scale=np.where(self.scale == IGNORED, unit, self.scale),
+        )
+
     @property
     def has_outliers(self) -> Mask:
         """Which columns have outliers, shape (k,)."""
@@ -469,6 +481,7 @@ class CodeColumn(Encoding):
 
 # Scale of a column of one value, of which nothing is known but that
 IGNORED = float(np.finfo(np.float64).max)
+FAINT = 1e-3  # of the value of a constant column, by which another one is far
 
 
 def encodings(

@@ -344,7 +344,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self.statistic_, categories={key: {} for key in self.statistic_.categories}
         )
 
-    def without_outliers(self, X: Any, weight: NDArray | None) -> TableEncoder:
+    def without_outliers(
+        self, X: Any, weight: NDArray | None, keeps_far: bool = False
+    ) -> TableEncoder:
         """Take units of numbers from the others where some lie so far away that all
         others would look equal.
 
@@ -352,6 +354,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ----------
         X : data frame, array or sparse matrix of shape (n, p)
         weight : array of shape (n,) or None
+        keeps_far : bool, default=False
+            Whether these stay as far as they are, and values of columns that were
+            constant differ, as where what is far is looked for. Else they count as the
+            nearest of the others, with a warning, and constant columns as nothing.
         """
         if sp.issparse(X) or not self.with_std or not self._encodings(NumberColumns):
             return self
@@ -393,7 +399,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             numbers.scale[i] = np.sqrt(rest.squares[0] / rest.weight[0]) or 1.0
             numbers.fill[i] = 0.0
             # Unless they are in rows of a larger table that are not at hand
-            if beyond.any():
+            if beyond.any() and not keeps_far:
                 row = int(np.argmax(beyond))
                 n_more = int(beyond.sum()) - 1
                 more = f", as {n_more:,} more do," if n_more else ""
@@ -404,7 +410,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     "counts as the nearest of these; if it stands for a missing value, "
                     "make it NaN."
                 )
-        if not numbers.has_outliers.any():
+        if keeps_far:
+            numbers = numbers.keeping_far()
+        elif not numbers.has_outliers.any():
             return self
         return self._but(columns_=[numbers, *others])
 

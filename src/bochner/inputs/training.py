@@ -242,6 +242,7 @@ class TrainingRows:
         standardize: bool | str,
         text_features: Any = None,
         day_first: bool | None = None,
+        keeps_far: bool = False,
     ) -> TableEncoder:
         """The encoder that is learned from all rows.
 
@@ -252,6 +253,8 @@ class TrainingRows:
             numbers of one unit, as pixels.
         text_features, day_first
             As of `TableEncoder`.
+        keeps_far : bool, default=False
+            Whether far values stay as they are; see `TableEncoder.without_outliers`.
 
         Raises
         ------
@@ -276,7 +279,7 @@ class TrainingRows:
         # The counts of categories are of use for more rows alone
         encoder.forget_categories()
         encoder.caution_equal(self.X, self.weight)
-        return encoder.without_outliers(self.X, self.weight)
+        return encoder.without_outliers(self.X, self.weight, keeps_far)
 
     def encoded(
         self,

@@ -45,9 +45,12 @@ class RowModel(BaseKernelEstimator):
     learned : str
         The attribute without which it is not fitted, as where a fit has failed after a
         look at the columns.
+    keeps_far : bool
+        Whether far values stay as far as they are.
     """
 
     learned: ClassVar[str]
+    keeps_far: ClassVar[bool] = False
     standardize: bool | str
     verbose: int
 
@@ -94,7 +97,7 @@ class RowModel(BaseKernelEstimator):
                 "groups out, or give fewer rows."
             )
         targets = self._targets_of(rows.summary or rows.y)
-        self.encoder_ = rows.encoder(self.standardize)
+        self.encoder_ = rows.encoder(self.standardize, keeps_far=self.keeps_far)
         training_set = rows.encoded(self.encoder_, dtype, targets)
         if groups is None:
             return training_set

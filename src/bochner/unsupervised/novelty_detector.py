@@ -142,6 +142,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
     """
 
     learned = "offset_"
+    keeps_far = True
     _allowed: ClassVar = {
         "contamination": ("auto", "above 0 and at most 0.5"),
         "false_alarms": ("above 0 and at most 0.5",),
