@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-import numpy as np
-
 BINNED, LEARNED, CRITERIA = ("binning", "hybrid"), ("ard", "full"), ("gcv", "loo")
 CLASS_LOSSES, ROBUST_LOSSES = ("logistic", "squared_hinge"), ("huber", "quantile")
 NUMBER_LOSSES = (*ROBUST_LOSSES, "poisson")
@@ -380,6 +378,13 @@ def _is_usable_map(value: Any) -> bool:
     return as_map(value) is not None
 
 
+def _is_truth(value: Any) -> bool:
+    """Whether a value is a boolean, also one of NumPy, which is not loaded for it."""
+    kind = type(value)
+    of_numpy = kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_")
+    return isinstance(value, bool) or of_numpy
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
@@ -437,10 +442,10 @@ KINDS = {
         "a dict of weights by label", lambda value: isinstance(value, Mapping)
     ),
     "none": Kind("None", lambda value: value is None),
-    "flag": Kind("True or False", lambda value: isinstance(value, bool | np.bool_)),
+    "flag": Kind("True or False", _is_truth),
     "level": Kind(
         "an integer",
-        lambda value: isinstance(value, Integral | np.bool_),
+        lambda value: isinstance(value, Integral) or _is_truth(value),
         lambda value: value >= 0,
         "0 or more",
         int,
