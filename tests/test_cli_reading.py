@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import csv
+from pyarrow import csv, parquet
 
 from whole_tables import read_table
 
@@ -164,3 +164,18 @@ def test_folders_of_a_pattern_that_hold_values(draw, tmp_path, done):
     assert any(
         "folder 'year=2020' holds the value of a column" in note for note in notes
     )
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_that_no_model_needs_are_in_some_files_only(draw, tmp_path, done, kind):
+    table = pa.table({"x": draw, "y": draw})
+    write_table = {"csv": csv.write_csv, "parquet": parquet.write_table}[kind]
+    write_table(table, f"t.{kind}")
+    done("fit", f"t.{kind}", "--target", "y", *FAST, "--out", "m")
+    (tmp_path / "new").mkdir()
+    write_table(table.select(["x"]), f"new/a.{kind}")
+    write_table(table.append_column("more", table["x"]), f"new/b.{kind}")
+    report = done("predict", "m", "new", "--out", "p.csv")
+    assert report["rows"] == 2 * N
+    predictions = read_table("p.csv")["y_predicted"].to_numpy()
+    np.testing.assert_array_equal(predictions[:N], predictions[N:])

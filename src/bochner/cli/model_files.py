@@ -113,6 +113,7 @@ class SavedModel:
             named=[*columns, *named],
             n_columns=n_columns,
             has_decimal_commas=bool(self.decimal_commas),
+            others_may_differ=True,
         )
 
     def inputs(self, table: Any, path: Path) -> Any:

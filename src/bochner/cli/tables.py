@@ -42,6 +42,7 @@ def open_rows(
     named: Collection[str] = (),
     n_columns: int | None = None,
     has_decimal_commas: bool = False,
+    others_may_differ: bool = False,
 ) -> TableSource:
     """A table that is read part by part.
 
@@ -63,6 +64,8 @@ def open_rows(
         Of a LIBSVM file, the last of which may have no values in it.
     has_decimal_commas : bool, default=False
         Whether commas are decimal in CSV files that do not tell.
+    others_may_differ : bool, default=False
+        Whether columns that are not named may be in some of several files only.
     """
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
@@ -83,6 +86,7 @@ def open_rows(
             named=tuple(named),
             types=types,
             has_decimal_commas=has_decimal_commas,
+            others_may_differ=others_may_differ,
         )
         source = open_selected(path, selection, sample)
     # What is unusual about the fields of CSV files

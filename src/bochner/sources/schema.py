@@ -41,6 +41,9 @@ class Selection:
         columns out. Of LIBSVM files the number of columns.
     has_decimal_commas : bool
         Whether commas are decimal in CSV files that do not tell.
+    others_may_differ : bool
+        Whether columns that are not named may be in some files only, and are left out
+        then.
     """
 
     columns: tuple[str, ...] | None = None
@@ -51,6 +54,7 @@ class Selection:
     named: tuple[str, ...] = ()
     types: pa.Schema | int | None = None
     has_decimal_commas: bool = False
+    others_may_differ: bool = False
 
     @property
     def asked(self) -> pa.Schema:
@@ -198,6 +202,13 @@ def needed_of_files(
             needed.append((path, selection.among(schema.names).needed(schema)))
         except SourceError as error:
             raise SourceError(f"{path}: {error}") from error
+    if selection.others_may_differ:
+        common = set(names).intersection(*(schema.names for _, schema in needed))
+        wanted = {*common, *selection.named}
+        return [
+            (path, pa.schema([column for column in schema if column.name in wanted]))
+            for path, schema in needed
+        ]
     return needed
 
 
