@@ -1086,6 +1086,14 @@ def test_dates_among_moments_are_midnights(order):
     )
 
 
+def test_missing_moments_are_no_dates():
+    """Pandas' NaT is a moment to Python."""
+    numbers = pd.DataFrame({"a": pd.Series([1.5, pd.NaT, 2.0], dtype=object)})
+    assert TableEncoder().fit(numbers).statistic_.kinds == ["number"]
+    days = pd.DataFrame({"a": pd.Series([dt.date(2020, 5, 1), pd.NaT], dtype=object)})
+    assert TableEncoder().fit(days).statistic_.kinds == ["date"]
+
+
 def test_record_batches_are_refused_with_a_cure():
     batch = pa.RecordBatch.from_pydict({"a": [1.0, 2.0, 3.0]})
     with pytest.raises(TypeError, match=r"pass pa.Table.from_batches\(\[X\]\)"):

@@ -2,6 +2,8 @@
 the spread between levels.
 """
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -203,10 +205,16 @@ def test_other_rows_bring_their_levels(of_many_levels):
         assert other.encoder_.transform(new)[:, column.code].any()
 
 
-def test_missing_values_are_as_uncertain_as_unseen_levels(model):
-    """The fit saw none, and a missing value may be of any level."""
+@pytest.mark.parametrize("n_missing", [0, 1])
+def test_missing_values_are_as_uncertain_as_unseen_levels(n_missing):
+    """The fit saw few, and a missing value may be of any level."""
+    X, y = draw(N, 0, TOWNS)
+    X.loc[: n_missing - 1, "town"] = None
+    model = KernelMachineRegressor(
+        "gaussian", n_components=128, uncertainty=True, random_state=0
+    ).fit(X, y)
     X, y = draw(1500, 1, TOWNS)
-    name = X.columns[1]
-    with pytest.warns(UserWarning, match="has missing values, and had none"):
-        covered = coverage(model, X.assign(**{name: None}), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the fit had none
+        covered = coverage(model, X.assign(town=None), y)
     assert covered > 0.8

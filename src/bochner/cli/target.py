@@ -341,10 +341,10 @@ def with_target(
     if not isinstance(X, pa.Table):
         y = np.asarray(y).astype(np.float64 if task == "regression" else np.int64)
         return X, Target(name, "number", y, np.arange(len(y)), 0)
-    read = with_target_read(X, name, asked or task, path)
-    table: Any = read[0]
-    if read[1]:
-        note(read[1])
+    table: Any
+    table, how_it_was_read = with_target_read(X, name, asked or task, path)
+    if how_it_was_read:
+        note(how_it_was_read)
     target = read_target(table, name, path)
     X = table.drop_columns([name])
     if not len(target.values):

@@ -568,7 +568,11 @@ def _dates_alike(values: NDArray, name: str) -> NDArray:
     """Objects with dates among them, of which none are moments where others are;
     TypeError where numbers and the like are among them, which would count as moments.
     """
-    kinds = {type(value) for value in values if isinstance(value, date)}
+    kinds = {
+        type(value)
+        for value in values
+        if isinstance(value, date) and not is_missing(value)
+    }
     if not kinds:
         return values
     for value in values:

@@ -79,6 +79,7 @@ from bochner.data.weights import checked_weight
 from bochner.data.written_values import WRITTEN, is_whole_number
 from bochner.notices import listed, warn
 
+FEW_GAPS = 10  # missing values of a column of text, fewer of which tell nothing
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
 # Rows a level, of the levels that have columns or of those that have mean targets, with
 # fewer of which new levels are usual
@@ -692,7 +693,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self, X: Any, variances: Mapping[str, NDArray]
     ) -> NDArray | float:
         """Variances that levels without an effect of their own add to each row, (n, K):
-        those that the fit did not see, missing values where it saw none, and where
+        those that the fit did not see, missing values where it saw few, and where
         nothing tells these, those without a column. 0 without columns of text.
 
         Parameters
@@ -715,7 +716,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     # own
                     times = 2
                 # A missing value may be of any level
-                unseen = np.append(unseen, not column.gaps)[codes][:, np.newaxis]
+                is_open = self.statistic_.missing[column.index] < FEW_GAPS
+                unseen = np.append(unseen, is_open)[codes][:, np.newaxis]
                 total = total + unseen * times * variances[key]
         return total
 

@@ -30,7 +30,7 @@ WORDS = (
 )
 MISSING_WORDS = {"", *WORDS.split()}
 LEAST_NUMBERS = 0.9  # of the values, which are numbers where the others are missing
-# Behind numbers that are so many times as large, which no other number leaves out
+# Behind a number, which they multiply: a number without one is what it says
 MULTIPLES = {"k", "K", "M", "B", "bn", "mn", "Mio", "Mrd"}
 LONGEST = 64  # characters of a number or a date with what stands round it
 LARGEST_WHOLE = 2**53  # beyond which different whole numbers become equal

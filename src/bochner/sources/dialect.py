@@ -41,10 +41,12 @@ NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*\.?|[.,]\d+)([eE][+-]?\d+)?")
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 KINDS = {"number": NUMBER, "date": DATE}
 # Numbers by what stands before their decimals; the other mark may group thousands
-WHOLE = r"\d+|[1-9]\d{0,2}"
 DECIMALS = {
-    ".": re.compile(rf"[+-]?(({WHOLE}(,\d{{3}})+)\.?\d*|\.\d+)([eE][+-]?\d+)?"),
-    ",": re.compile(rf"[+-]?(({WHOLE}(\.\d{{3}})+),?\d*|,\d+)([eE][+-]?\d+)?"),
+    mark: re.compile(
+        rf"[+-]?((\d+|[1-9]\d{{0,2}}([{other}]\d{{3}})+)[{mark}]?\d*|[{mark}]\d+)"
+        r"([eE][+-]?\d+)?"
+    )
+    for mark, other in (".,", ",.")
 }
 HUNDREDS = re.compile(r"[+-]?[1-9]\d\d")
 YEARS = range(1800, 2101)
