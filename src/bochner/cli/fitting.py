@@ -26,7 +26,6 @@ from bochner.cli.tables import (
 from bochner.cli.target import (
     TargetSummary,
     learned_task,
-    remark_on_classes,
     score,
     summary_of_target,
     with_target_read,
@@ -77,7 +76,7 @@ def fit(**given: Any) -> Facts:
                     f"{path}: column '{target.name}' holds classes; --{option} is "
                     f"for regression: leave it out{cure}"
                 )
-        notes += remark_on_classes(target) if task == "classification" else []
+        notes += target.remarks() if task == "classification" else []
         if isinstance(table, pa.Table):
             notes += _check_columns(table, target, task, arguments, notes)
         split = hold_out(table, target, task, arguments, notes)

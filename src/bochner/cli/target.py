@@ -196,6 +196,20 @@ class TargetSummary:
         values, rows = (column.to_pylist() for column in self.counts.columns)
         return dict(sorted(zip(values, rows, strict=True)))
 
+    def remarks(self) -> list[str]:
+        """A note on classes of text that may stand for a missing value."""
+        words = [
+            label
+            for label in self.classes()
+            if isinstance(label, str) and is_missing_word(label)
+        ]
+        if not words:
+            return []
+        return [
+            f"Column {self.name!r}: {listed(words)} may stand for a missing value, and "
+            "counts as a class; write nothing there to leave such rows out."
+        ]
+
     def baseline(self, task: str) -> tuple[Any, Facts]:
         """Shares of the classes, or the mean; and what a model without inputs predicts,
         for people.
@@ -415,21 +429,6 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
             "rows, like an identifier; choose another target"
         )
     return task, reason
-
-
-def remark_on_classes(target: TargetSummary) -> list[str]:
-    """A note on classes of text that may stand for a missing value."""
-    words = [
-        label
-        for label in target.classes()
-        if isinstance(label, str) and is_missing_word(label)
-    ]
-    if not words:
-        return []
-    return [
-        f"Column {target.name!r}: {listed(words)} may stand for a missing value, and "
-        "counts as a class; write nothing there to leave such rows out."
-    ]
 
 
 def split_rows(
