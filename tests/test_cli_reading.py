@@ -179,3 +179,15 @@ def test_columns_that_no_model_needs_are_in_some_files_only(draw, tmp_path, done
     assert report["rows"] == 2 * N
     predictions = read_table("p.csv")["y_predicted"].to_numpy()
     np.testing.assert_array_equal(predictions[:N], predictions[N:])
+
+
+def test_decimal_commas_of_the_fit_are_not_those_of_arff(draw, tmp_path, done):
+    """There commas separate the fields."""
+    rows = [f"{9 * x:.3f};2;{9 * x:.2f}".replace(".", ",") for x in draw]
+    write(tmp_path / "t.csv", ["x;a;y", *rows])
+    done("fit", "t.csv", "--target", "y", *FAST, "--out", "m")
+    write(tmp_path / "new.csv", ["x;a", "1,5;2"])
+    head = ["@relation r", "@attribute x numeric", "@attribute a numeric", "@data"]
+    write(tmp_path / "new.arff", [*head, "1.5,2"])
+    expected = predicted(done, "m", "new.csv")
+    assert predicted(done, "m", "new.arff") == expected

@@ -103,7 +103,7 @@ class Dialect:
     """
 
     separator: str = ","
-    decimal_point: str = ""
+    decimal_point: str = "."
     encoding: str = "utf-8"
     lone_returns: bool = False
     begin: int = 0
