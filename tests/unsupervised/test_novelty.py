@@ -300,3 +300,12 @@ def test_other_values_of_a_constant_column_are_novel(constant):
     new = np.random.default_rng(1).normal(size=(2000, 3))
     new[:, 1] = constant
     assert np.mean(detector.predict(new) < 0) < 0.05
+
+
+@pytest.mark.parametrize("n", [300, 6000])
+def test_values_beyond_single_precision_are_far(n):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    X[0, 0] = 1e300
+    detector = NoveltyDetector(random_state=0).fit(X)
+    assert detector.score_samples(X).argmin() == 0
+    assert detector.predict([[50, 0, 0], [1e300, 0, 0]]).tolist() == [-1, -1]

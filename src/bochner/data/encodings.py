@@ -113,16 +113,16 @@ class NumberColumns(Encoding):
         return NumberColumns(*(array[chosen] for array in vars(self).values()))
 
     def keeping_far(self) -> NumberColumns:
-        """The encoding with outliers as far as they are, and other values than those of
-        constant columns far from these.
+        """The encoding with outliers as far as they are, up to what single precision
+        holds easily, and other values than those of constant columns far from these.
         """
         unit = FAINT * np.maximum(np.abs(self.shift), 1.0)
-        return replace(
-            self,
-            low=np.full_like(self.low, -np.inf),
-            high=np.full_like(self.high, np.inf),
-            scale=np.where(self.scale == IGNORED, unit, self.scale),
-        )
+        scale = np.where(self.scale == IGNORED, unit, self.scale)
+        with np.errstate(over="ignore"):
+            reach = FARTHEST_UNITS * scale
+            return replace(
+                self, low=self.shift - reach, high=self.shift + reach, scale=scale
+            )
 
     @property
     def has_outliers(self) -> Mask:
@@ -481,6 +481,7 @@ class CodeColumn(Encoding):
 
 # Scale of a column of one value, of which nothing is known but that
 IGNORED = float(np.finfo(np.float64).max)
+FARTHEST_UNITS = 1e9  # of a column, beyond which all values are equally far
 FAINT = 1e-3  # of the value of a constant column, by which another one is far
 
 
