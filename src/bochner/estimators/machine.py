@@ -1484,8 +1484,9 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     Validation rows, and errors of rows left out, leave all copies of a row out too, as
     these would tell of it. Where fewer than a tenth of the rows differ, and all columns
     are of categories or numbers with few values, or the different rows are too few to
-    learn from, equal rows are levels that come again: to leave a level out would be to
-    know nothing of it. There each row stands for itself.
+    learn from, or equal ones mostly have different targets, equal rows are levels that
+    come again: to leave a level out would be to know nothing of it. There each row
+    stands for itself.
     """
     X = rows.X
     first = None if rows.splits is not None else near_copies(X)
@@ -1495,6 +1496,7 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     are_levels = 1 < len(different) < COPIED_SHARE * len(first) and (
         len(different) < POLICY.fewest_asked_rows
         or not holds_quantities(rows_of(X, different))
+        or _have_different_targets(first, rows.y)
     )
     if not are_levels:
         return replace(rows, X=rows_of(X, first))
@@ -1504,6 +1506,16 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     occurrence[order] = np.arange(len(first)) - np.searchsorted(ordered, ordered)
     content = np.column_stack([row_hashes(X)[first] >> np.uint64(11), occurrence])
     return replace(rows, content=content)
+
+
+def _have_different_targets(first: NDArray, y: Any) -> bool:
+    """Whether most rows, of which the first equal one is given, equal rows whose
+    targets are not all the same.
+    """
+    hashes = row_hashes(y.reshape(len(first), -1))
+    has_others = np.zeros(len(first), bool)
+    has_others[first[hashes != hashes[first]]] = True
+    return bool(has_others[first].mean() > 0.5)
 
 
 def hashed_columns(n_rows: int) -> int:
