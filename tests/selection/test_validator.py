@@ -8,7 +8,12 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import mean_squared_error
 
 import exact
-from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+)
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
@@ -456,3 +461,16 @@ def test_the_first_that_is_not_clearly_worse_is_taken():
         k = next(k for k in range(3) if behind[k] <= clear)
         np.testing.assert_allclose(judged.losses, each[k], rtol=1e-4, atol=1e-6)
         assert judged.penalty == [30.0, 3.0, 0.3][k]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_loss_of_three_classes_is_of_each_against_the_rest(n_classes):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5][: n_classes - 1])
+    given = {"features": "binning", "metric": "ard", "n_components": 8}
+    report = KernelMachineClassifier(**given, random_state=0).fit(X, y).report_
+    name = "log loss" if n_classes == 2 else "one-vs-rest log loss"
+    assert report.criterion == name
+    head, *candidates = [line for line in str(report).splitlines() if line[0] in " *"]
+    assert head.split("  behind")[0].strip() == name
+    assert head.index("candidate") == candidates[0].index("random binning")

@@ -192,7 +192,11 @@ class LearningDisplay(Display):
         self.ax_.set_title(canvas.of_draws(self._curves[0][1]))
 
 
-UNITS = {"squared error": "standardised squared error", "log loss": "log loss [nats]"}
+UNITS = {
+    "squared error": "standardised squared error",
+    "log loss": "log loss [nats]",
+    "one-vs-rest log loss": "one-vs-rest log loss [nats]",
+}
 
 
 class SizeDisplay(Display):

@@ -240,7 +240,10 @@ class Race:
 
     def report(self, chosen: str, reason: str) -> Report:
         """The candidates, the selected one, and the reason."""
-        criterion = "log loss" if self.validator.classes else "squared error"
+        criterion = "squared error"
+        if self.validator.classes:
+            one_output = self.validator.y.shape[1] == 1
+            criterion = "log loss" if one_output else "one-vs-rest log loss"
         best = next((one for one in self.entries if one.name == chosen), None)
         return Report(
             criterion,

@@ -121,7 +121,8 @@ class Report:
     Attributes
     ----------
     criterion : str
-        Name of the loss.
+        Name of the loss; of three classes and more it is the log loss of each class
+        against the rest, summed.
     rows_held_out : int
         Number of validation rows, which neither the metric nor the candidates saw.
     candidates : list of Candidate
@@ -254,11 +255,13 @@ class Report:
 
     def _lines_of_candidates(self) -> list[str]:
         """A table of the candidates, whose names are last, as they may be long."""
-        lines = [f"  {self.criterion:>13}  {'behind (s.e.)':>17}    size  candidate"]
+        width = max(13, len(self.criterion))
+        head = f"  {self.criterion:>{width}}  {'behind (s.e.)':>17}    size  candidate"
+        lines = [head]
         for one in sorted(self.candidates, key=lambda one: one.loss):
             mark = "*" if one.name == self.chosen else " "
             behind = f"{one.behind:.2g} ({one.behind_error:.2g})" if one.lost else ""
-            start = f"{mark} {one.loss:>13.4g}  {behind:>17} {one.size:>7,}  "
+            start = f"{mark} {one.loss:>{width}.4g}  {behind:>17} {one.size:>7,}  "
             name = textwrap.wrap(one.name, WIDTH - len(start))
             lines += [start + name[0], *(" " * len(start) + rest for rest in name[1:])]
         return lines
