@@ -234,7 +234,6 @@ CROWDED = {
     "estimators/posterior.py": 32,
     "estimators/regressor.py": 47,
     "estimators/ridge/direct.py": 35,
-    "features/nystroem.py": 28,
     "planning/plan.py": 40,
     "selection/lengthscale.py": 31,
     "sources/scan.py": 30,

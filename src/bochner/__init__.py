@@ -9,9 +9,10 @@ from bochner.settings import (
 
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
-    from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+    from bochner.estimators.classifier import KernelMachineClassifier
     from bochner.estimators.loop_cache import warmup
     from bochner.estimators.machine import merge
+    from bochner.estimators.regressor import KernelMachineRegressor
     from bochner.features import (
         AnchorFeatures,
         BinningFeatures,
@@ -67,8 +68,8 @@ _HOMES = {
     "FourierFeatures": "bochner.features",
     "KernelCCA": "bochner.unsupervised",
     "KernelKMeans": "bochner.unsupervised",
-    "KernelMachineClassifier": "bochner.estimators",
-    "KernelMachineRegressor": "bochner.estimators",
+    "KernelMachineClassifier": "bochner.estimators.classifier",
+    "KernelMachineRegressor": "bochner.estimators.regressor",
     "KernelPCA": "bochner.unsupervised",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",

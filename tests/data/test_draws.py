@@ -89,13 +89,13 @@ def test_probabilities_are_in_proportion():
 def test_equal_weights_are_drawn_uniformly():
     for weight in (unit_weights(50), np.full(50, 0.3)):
         rows, factors = draw_rows(weight, 7, np.random.default_rng(3))
-        assert factors is None
+        assert factors == 1.0
         np.testing.assert_array_equal(
             rows, np.sort(np.random.default_rng(3).choice(50, 7, replace=False))
         )
     rows, factors = draw_rows(np.array([1.0, 0.0, 5.0]), 2, np.random.default_rng(0))
     assert list(rows) == [0, 2]
-    assert factors is None
+    assert factors == 1.0
 
 
 def test_extreme_weights():

@@ -79,3 +79,9 @@ def test_without_labels_and_refusals():
         LabelDisplay.from_estimator(SemiSupervisedClassifier(), X)
     with pytest.raises(ValueError, match="inconsistent numbers"):
         LabelDisplay(X, Y, Y, Y[:3])
+
+
+def test_all_rows_with_labels():
+    truth = MODEL.predict(X)
+    display = LabelDisplay.from_estimator(MODEL, X, truth).plot()
+    assert display.ax_.get_title("left").startswith("400 of 400 rows")

@@ -17,8 +17,8 @@ from bochner import (
 )
 from bochner.data.array_source import ArraySource, Block
 from bochner.design.design import Design
+from bochner.estimators.ridge.direct import solve_exactly
 from bochner.estimators.ridge.ridge_problem import Needs, RidgeProblem
-from bochner.estimators.ridge.solve import solve
 from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.kernels import Gaussian, Laplacian, Linear, Matern, Periodic
@@ -133,7 +133,7 @@ def test_targets_of_classes_have_leave_one_out_predictions():
         Design(ArraySource(X[:30], Y[:30], WEIGHT[:30]), features),
         RidgeProblem(0.3, 1e-9, 0, needs=Needs(True)),
     )
-    found = solve("exact", design, task).held_out_predictions
+    found = solve_exactly(design, task).held_out_predictions
     kept = ~np.eye(30, dtype=bool)
     without = [
         dense(KERNELS[0], 0.3, X[:30][k], Y[:30][k], X[i : i + 1], WEIGHT[:30][k])[0]

@@ -107,3 +107,10 @@ def test_booleans_as_objects_are_scored_as_what_they_are():
     objects = pd.Series(TRUE.tolist(), dtype=object)
     assert fitted.score(ROWS, objects) == fitted.score(ROWS, TRUE)
     assert fitted.score(ROWS, objects.to_numpy()) == fitted.score(ROWS, TRUE)
+
+
+@pytest.mark.parametrize("other", [1, 2.5, True])
+def test_mixed_labels_are_refused(other):
+    y = np.array([other, "b"] * 20, object)
+    with pytest.raises(ValueError, match="make all of them text"):
+        KernelMachineClassifier().fit(np.arange(80.0).reshape(40, 2), y)

@@ -695,7 +695,7 @@ def test_a_budget_is_divided_among_stages(monkeypatch, policy):
     assert whole.stage("trials").seconds_left == 2.0
     assert whole.stage("solution").seconds_left == 7.0
     assert whole.first_of(4).seconds_left == 1.75
-    within = whole.divided("learning", "solution")
+    within = Budget(whole.limit, ("learning", "solution"), whole.start)
     assert within.stage("learning").seconds_left == pytest.approx(7 / 6)
     now[0] += 3
     assert whole.seconds_left == 4.0

@@ -3,6 +3,7 @@ both go by it.
 """
 
 import inspect
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.estimators.parameters import (
     KERNELS_WITH_BINS,
     PARAMETERS,
-    Given,
     allowed_words,
     check_parameter,
     conflict,
@@ -126,10 +126,12 @@ def test_conflicts_in_python_and_as_options(options, at_fault):
         "metric": "auto",
         "alpha": "auto",
         "solver": "auto",
+        "loss": "auto",
+        "uncertainty": False,
     } | options
     found, as_options = (
-        conflict(Given(**values)),
-        conflict(Given(**values, form="--{} {}".format)),
+        conflict(SimpleNamespace(**values)),
+        conflict(SimpleNamespace(**values), "--{} {}".format),
     )
     assert at_fault in PARAMETERS
     assert found.parameter == as_options.parameter == at_fault

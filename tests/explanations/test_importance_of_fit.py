@@ -18,7 +18,7 @@ from bochner.estimators import interpretation, machine
 from bochner.estimators.interpretation import relevance_in_distance
 from bochner.estimators.measured_importance import importance_of_fit
 from bochner.estimators.ridge.ridge_problem import Needs, RidgeProblem
-from bochner.estimators.ridge.solve import solve
+from bochner.estimators.ridge.solve import SOLVERS
 from bochner.features import FourierFeatures
 from bochner.kernels import Gaussian
 from bochner.selection.budget import Budget
@@ -54,8 +54,8 @@ def test_rows_left_out_have_what_a_fit_without_them_predicts(solver, size):
     X[50:] = X[:10]
     features = FourierFeatures(Gaussian(1.5), size, random_state=0).fit(X)
     problem = RidgeProblem(0.3, 1e-9, 0, needs=Needs(evaluated=12))
-    found = solve(
-        solver, Design(ArraySource(X, y, weight), features, np.float64), problem
+    found = SOLVERS[solver](
+        Design(ArraySource(X, y, weight), features, np.float64), problem
     ).unseen
     Z = rng.normal(size=(found.design.source.n_rows, 3))
     scores = found.scores(Z, np.arange(len(Z)))
@@ -66,7 +66,7 @@ def test_rows_left_out_have_what_a_fit_without_them_predicts(solver, size):
         )
         assert_allclose(
             scores[i],
-            predicted(solve(solver, others, problem), Z[i : i + 1])[0],
+            predicted(SOLVERS[solver](others, problem), Z[i : i + 1])[0],
             atol=1e-7,
         )
 
@@ -77,15 +77,14 @@ def test_rows_held_out_have_what_a_fit_without_their_fold_predicts():
     features = FourierFeatures(Gaussian(1.5), 20, random_state=0).fit(X)
     problem = RidgeProblem(0.3, 1e-9, 0, needs=Needs(True, evaluated=100))
     design = Design(ArraySource(X, y), features, np.float64)
-    found = solve("cg", design, problem).unseen
+    found = SOLVERS["cg"](design, problem).unseen
     assert sorted(np.bincount(found.fold)) == [20] * 5
     Z = rng.normal(size=(100, 3))
     scores = found.scores(Z, np.arange(100))
     for k in range(5):
         own = found.design.source.X[found.fold == k]
         kept = ~np.isin(X[:, 0], own[:, 0])
-        others = solve(
-            "direct",
+        others = SOLVERS["direct"](
             Design(ArraySource(X[kept], y[kept]), features, np.float64),
             problem,
         )

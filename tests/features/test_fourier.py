@@ -698,3 +698,18 @@ class TestFace:
         )
         X = (1000 + normal(50, 1)).astype(np.float32)
         assert_computes(features, X, features.transform(X), np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sampling", ["auto", "structured"])
+def test_far_rows_are_far_from_the_origin(dtype, sampling):
+    """Angles of more turns than have a fraction were those of the origin."""
+    features = FourierFeatures(
+        Gaussian(1.0), 2000, sampling=sampling, random_state=0
+    ).fit(np.zeros((5, 8)))
+    sizes = [1e6, 1e9, 1e12, 1e19, 1e30, np.finfo(dtype).max]
+    rows = np.zeros((len(sizes) + 1, 8), dtype)
+    rows[1:, 0] = sizes
+    Z = features.transform(rows)
+    np.testing.assert_allclose((Z * Z).sum(axis=1), 1, atol=1e-4)
+    assert np.abs(Z[1:] @ Z[0]).max() < 0.2  # 4 / sqrt(2000) is .09

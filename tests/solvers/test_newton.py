@@ -41,11 +41,10 @@ def minimum(name, X, Y, loss, alpha, weight=None, tol=1e-7):
         np.zeros(K),
         np.float64,
     )
-    found = minimise(problem, partial(precondition, ridge), tol, 100, 500)
-    assert found.converged
+    assert minimise(problem, partial(precondition, ridge), tol, 100, 500) < 100
     return (
-        found.coef,
-        ridge.uncentred(found.coef, found.offset),
+        problem.coef,
+        ridge.uncentred(problem.coef, problem.offset),
         np.asarray(Z.todense() if name == "binning" else Z),
     )
 
@@ -129,6 +128,5 @@ def test_separable_classes_have_a_finite_solution():
     problem = Reweighted(
         ridge.blocks, Logistic(), np.full((1, 1), 1e-3), start, np.zeros(1), np.float64
     )
-    found = minimise(problem, partial(precondition, ridge), 1e-6, 200, 500)
-    assert found.converged
-    assert np.isfinite(found.coef).all()
+    assert minimise(problem, partial(precondition, ridge), 1e-6, 200, 500) < 200
+    assert np.isfinite(problem.coef).all()

@@ -44,7 +44,8 @@ def problem_of(X, Y, loss, alpha, weight=None, features=FEATURES, dtype=np.float
 
 def swept(problem, n_sweeps=400, rate=1.0, **options):
     grids = Grids([rows.stored for rows in problem.rows])
-    return minimise_by_sweeps(problem, grids, n_sweeps, 0, rate=rate, **options)
+    minimise_by_sweeps(problem, grids, n_sweeps, 0, rate=rate, **options)
+    return problem
 
 
 def fitted_values(X, found):
@@ -192,8 +193,13 @@ def test_ends_between_groups_of_grids_when_late():
 
     problem = problem_of(X, Signs(np.unique(y))(y), Logistic(), 0.5, features=features)
     before = problem.objective([rows.F for rows in problem.rows], problem.coef)
-    found = swept(problem, 100, 0.1, is_late=is_late)
-    assert found.n_steps == 1
+    sweeps = []
+
+    def visit(problem, n_sweeps):
+        sweeps.append(n_sweeps)
+
+    found = swept(problem, 100, 0.1, visit=visit, is_late=is_late)
+    assert sweeps == [1]
     assert 0 < np.count_nonzero(found.coef) < found.coef.size
     assert problem.objective([rows.F for rows in problem.rows], found.coef) < before
 

@@ -309,3 +309,33 @@ def test_values_beyond_single_precision_are_far(n):
     detector = NoveltyDetector(random_state=0).fit(X)
     assert detector.score_samples(X).argmin() == 0
     assert detector.predict([[50, 0, 0], [1e300, 0, 0]]).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("kind", ["twice", "half", "nearly", "weight", "weights"])
+def test_copies_and_weights_make_no_new_row_novel(kind):
+    """Copies of a row, which tell of it, are left out with it: IsolationForest flags
+    as often with them.
+    """
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(600, 6)), None
+    new = rng.normal(size=(3000, 6))
+    rows = {
+        "twice": np.r_[X, X],
+        "half": np.r_[X, X[:300]],
+        "nearly": np.r_[X, X + 1e-12 * rng.normal(size=X.shape)],
+    }.get(kind, X)
+    if kind == "weight":
+        weight = np.full(600, 2.0)
+    elif kind == "weights":
+        weight = rng.uniform(0.2, 3, 600)
+    model = NoveltyDetector(random_state=0).fit(rows, sample_weight=weight)
+    assert np.mean(model.predict(new) < 0) < 0.05
+
+
+def test_levels_that_come_again_are_no_copies():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(1500, 3)).astype(float)
+    model = NoveltyDetector(random_state=0).fit(X)
+    new = rng.integers(0, 3, size=(500, 3)).astype(float)
+    assert np.mean(model.predict(new) < 0) < 0.05
+    assert (model.predict([[7.0, 1.0, 1.0], [0.0, 0.0, 9.0]]) == -1).all()

@@ -260,3 +260,11 @@ def test_a_saved_model_of_few_rows_goes_on(tmp_path):
         KernelPCA(random_state=0).fit(rows).transform(rows),
         atol=1e-9,
     )
+
+
+def test_distances_below_the_last_digit():
+    """Rows of integers that no floating-point number tells apart."""
+    X = 2**60 + np.arange(200)[:, np.newaxis]
+    with pytest.warns(UserWarning, match="counts as constant"):
+        components = KernelPCA(random_state=0).fit_transform(X)
+    assert np.isfinite(components).all()

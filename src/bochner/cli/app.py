@@ -10,13 +10,14 @@ from contextlib import contextmanager, nullcontext
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
 
 from bochner.cli import options
 from bochner.cli.failures import CommandError, guarded
-from bochner.estimators.parameters import Given, conflict
+from bochner.estimators.parameters import conflict
 from bochner.settings import peak_bytes, require_addresses, settings
 
 EPILOG = (
@@ -96,9 +97,8 @@ def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]
                     require_addresses("The command", 1 << 30)
                 # Parameters of an estimator that exclude one another
                 if "solver" in arguments:
-                    names = Given.__annotations__.keys() & arguments.keys()
-                    given = {one: arguments[one] for one in names}
-                    if clash := conflict(Given(**given, form="--{} {}".format)):
+                    given = {"loss": "auto", "uncertainty": False} | arguments
+                    if clash := conflict(SimpleNamespace(**given), "--{} {}".format):
                         hint = f"'--{clash.parameter}'"
                         raise typer.BadParameter(clash.message, param_hint=hint)
                 from bochner.cli.printing import show

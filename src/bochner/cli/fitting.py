@@ -39,7 +39,7 @@ FEW_ROWS = 20
 
 
 def estimator_of(arguments: Arguments, task: str) -> Any:
-    from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+    from bochner import KernelMachineClassifier, KernelMachineRegressor
 
     model: Any = KernelMachineClassifier()
     if task == "regression":

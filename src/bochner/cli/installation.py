@@ -13,13 +13,10 @@ from sklearn import datasets
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.cli.failures import Facts
 from bochner.cli.references import other_models
-from bochner.estimators import (
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-    loop_cache,
-)
+from bochner.estimators import loop_cache
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries as scores
 

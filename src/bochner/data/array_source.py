@@ -174,7 +174,7 @@ class ArraySource:
         """Return the same rows with targets that are made otherwise."""
         return replace(self, targets=targets)
 
-    def weighted(self, factors: NDArray) -> ArraySource:
+    def weighted(self, factors: NDArray | float) -> ArraySource:
         """Return the same rows, their weights times these factors."""
         return replace(self, weights=self.weights * factors)
 
@@ -189,8 +189,7 @@ class ArraySource:
         rows, factors = draw_rows(self.weights, size, rng)
         if len(rows) == self.n_rows:
             return self
-        sample = self.take(rows)
-        return sample if factors is None else sample.weighted(factors)
+        return self.take(rows).weighted(factors)
 
     def distinct(self) -> ArraySource:
         """Return a source of the encoded rows in which equal ones are one, with their

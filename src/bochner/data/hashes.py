@@ -28,6 +28,9 @@ from bochner.engines.local import for_tiles
 TILE_ENTRIES = 1 << 16  # half a megabyte of numbers, which stay in a core's cache
 NEAR = 1e-6  # of an interquartile range, within which numbers agree
 MANY_VALUES = 0.1  # of a number of rows, that differ in a quantity
+# Of the rows, that must differ, lest equal ones be levels that come again; different
+# rows, fewer of which are levels whatever they hold
+COPIED_SHARE, FEW_DIFFERENT = 0.1, 20
 NAN = np.float64("nan").view(np.uint64)
 
 
@@ -104,7 +107,30 @@ def near_copies(X: Any) -> Indices | None:
     return None if len(first) == len(sums) else first[group]
 
 
-def holds_quantities(X: Any) -> bool:
+def come_again(different: Any, n_rows: int, have_other_targets: bool = False) -> bool:
+    """Whether rows are levels that come again, and equal ones no copies.
+
+    Fewer than a tenth of the rows differ then, and they are very few, or have numbers
+    with few values alone, or equal ones mostly have different targets.
+
+    Parameters
+    ----------
+    different : array, CSR matrix or data frame
+        The different rows.
+    n_rows : int
+        All of them.
+    have_other_targets : bool, default=False
+        Whether most equal rows have different targets.
+    """
+    n = different.shape[0]
+    return 1 < n < COPIED_SHARE * n_rows and (
+        have_other_targets
+        or n < FEW_DIFFERENT
+        or not (sp.issparse(different) or _holds_quantities(different))
+    )
+
+
+def _holds_quantities(X: Any) -> bool:
     """Whether a column of different rows, of an array or data frame, holds numbers or
     times of which most rows have one of their own.
 

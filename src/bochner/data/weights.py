@@ -94,7 +94,7 @@ def group_means(
 
 def draw_rows(
     weights: NDArray, size: int, rng: np.random.Generator
-) -> tuple[NDArray, Floats | None]:
+) -> tuple[NDArray, Floats | float]:
     """Draw rows without replacement, each with a probability in proportion to its
     weight, at most 1.
 
@@ -119,10 +119,10 @@ def draw_rows(
     """
     counted = np.arange(len(weights)) if are_unit(weights) else np.flatnonzero(weights)
     if len(counted) <= size:
-        return counted, None
+        return counted, 1.0
     relative_weights = weights_of(weights, counted) / float(weights.max())
     if np.ptp(relative_weights) == 0:
-        return np.sort(rng.choice(counted, size, replace=False)), None
+        return np.sort(rng.choice(counted, size, replace=False)), 1.0
     share = _probabilities(relative_weights, size)
     order = rng.permutation(len(counted))
     ends = np.cumsum(share[order])

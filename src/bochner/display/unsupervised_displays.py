@@ -439,7 +439,8 @@ class LabelDisplay(Display):
         for name, rows, colour, marker in categories(self.labels):
             free = rows & ~self.known
             look: Look = {"marker": marker, "linewidths": 0, "s": 10}
-            look |= {"color": colour, "alpha": shade[free], **kwargs}
+            look |= {"color": colour, "alpha": shade[free] if free.any() else 1.0}
+            look |= kwargs
             self.points_[name] = ax.scatter(*self.points[free].T, **look)
             look = {"marker": marker, "linewidths": 1.0, "s": 60, "color": [colour]}
             look |= {"edgecolors": "black", "label": name, "zorder": 3, **kwargs}

@@ -39,7 +39,7 @@ from bochner.estimators.ridge.ridge_problem import (
     RidgeSolution,
     stored_problem,
 )
-from bochner.estimators.ridge.solve import solve
+from bochner.estimators.ridge.solve import SOLVERS
 from bochner.features import (
     BinningFeatures,
     Metric,
@@ -481,7 +481,7 @@ def _solved_on_part(
         needs=Needs(True, evaluated=task.needs.evaluated),
     )
     is_direct = fitted.n_iter is None and not fitted.is_stored_alone
-    solution = solve("direct" if is_direct else "cg", part, task)
+    solution = SOLVERS["direct" if is_direct else "cg"](part, task)
     return PartSolution(part, solution, task, share)
 
 

@@ -48,6 +48,12 @@ class ExplainedFunction(NamedTuple):
     names: tuple[str, ...]
     has_outputs: bool
 
+    def shown(self, of_outputs: Any) -> Any:
+        """An array of all outputs, without an axis for them where there is one."""
+        if of_outputs is None or self.has_outputs:
+            return of_outputs
+        return of_outputs[..., 0]
+
 
 def explained_function(model: Any) -> ExplainedFunction:
     """The predictions of a regressor, or the log-odds of a classifier as far as they
@@ -158,63 +164,40 @@ def training_rows_among(
     )
 
 
-class _Question(NamedTuple):
-    """What is explained, in products where it has some, and encoded rows with those
-    that they are compared with.
+def _shapley(
+    model: Any, X: Any, background: Any, n_background: int | None
+) -> tuple[ExplainedFunction, list[Term], Any, NDArray, Floats, Floats | None]:
+    """What is explained of checked rows, in products where it has some; the rows,
+    encoded, and those that they are compared with; Shapley values of all outputs, and
+    their errors where they are sampled.
     """
-
-    function: ExplainedFunction
-    parts: list[Term]
-    X: Any
-    background: NDArray
-    n_columns: int
-
-    @classmethod
-    def of(
-        cls, model: Any, X: Any, background: Any, n_background: int | None
-    ) -> _Question:
-        """That of checked rows of a fitted model."""
-        function = explained_function(model)
-        encoder = model.encoder_
-        return cls(
-            function,
-            list(terms(model.features_, function.coef, encoder.sources())),
-            encoder.encode(X, model.feature_weights_.dtype),
-            _background(model, background, n_background),
-            encoder.n_features_in_,
-        )
-
-    def values(self) -> tuple[Floats, Floats | None]:
-        """Shapley values of all outputs, and their errors where they are sampled."""
-        size = self.n_columns, len(self.function.intercept)
-        with progress("Explaining", self.X.shape[0], True) as advance:
-            return shapley_values(self.parts, self.X, self.background, *size, advance)
-
-    def shown(self, of_outputs: Any) -> Any:
-        """An array of all outputs, without an axis for them where there is one."""
-        if of_outputs is None or self.function.has_outputs:
-            return of_outputs
-        return of_outputs[..., 0]
+    function = explained_function(model)
+    encoder = model.encoder_
+    parts = list(terms(model.features_, function.coef, encoder.sources()))
+    Z = encoder.encode(X, model.feature_weights_.dtype)
+    rows = _background(model, background, n_background)
+    size = encoder.n_features_in_, len(function.intercept)
+    with progress("Explaining", Z.shape[0], True) as advance:
+        values, errors = shapley_values(parts, Z, rows, *size, advance)
+    return function, parts, Z, rows, values, errors
 
 
 def explain(
     model: Any, X: Any, background: Any, n_background: int | None
 ) -> Explanation:
     """Shapley values of checked rows; see `KernelMachine.explain`."""
-    asked = _Question.of(model, X, background, n_background)
-    function = asked.function
-    values, errors = asked.values()
-    rows = asked.background.astype(np.float64)
+    function, _, _, rows, values, errors = _shapley(model, X, background, n_background)
+    rows = rows.astype(np.float64)
     base = model.features_.dot(rows, function.coef).mean(axis=0) + function.intercept
     return Explanation(
-        asked.shown(values),
-        asked.shown(base),
+        function.shown(values),
+        function.shown(base),
         _values(X),
         input_names(model),
         function.names,
         function.unit,
         len(rows),
-        asked.shown(errors),
+        function.shown(errors),
     )
 
 
@@ -222,18 +205,17 @@ def interactions(
     model: Any, X: Any, background: Any, n_background: int | None
 ) -> Interactions:
     """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
-    asked = _Question.of(model, X, background, n_background)
-    values, errors = asked.values()
+    function, parts, Z, rows, values, errors = _shapley(
+        model, X, background, n_background
+    )
     with progress("Finding interactions", X.shape[0], True) as advance:
-        pairs, noise = shapley_interactions(
-            asked.parts, asked.X, asked.background, values, errors, advance
-        )
+        pairs, noise = shapley_interactions(parts, Z, rows, values, errors, advance)
     return Interactions(
-        asked.shown(pairs),
+        function.shown(pairs),
         input_names(model),
-        asked.function.names,
-        asked.function.unit,
-        asked.shown(noise),
+        function.names,
+        function.unit,
+        function.shown(noise),
     )
 
 

@@ -26,7 +26,6 @@ from bochner.selection.validation import (
 from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Loss
 from bochner.solvers.newton import (
-    NewtonSolution,
     Point,
     Reweighted,
     minimise,
@@ -206,13 +205,13 @@ class LossProblem:
         if self.tol or n_steps is None:
             n_steps = self.most_steps
         problem = self._problem(start.points[0], alpha)
-        solution = self._minimise(problem, n_steps)
+        n_steps = self._minimise(problem, n_steps)
         return LossFit(
-            np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype)),
-            ridge.uncentred(solution.coef, solution.offset),
+            np.ascontiguousarray(problem.coef.T.astype(ridge.design.dtype)),
+            ridge.uncentred(problem.coef, problem.offset),
             self.loss,
             alpha,
-            solution.n_steps,
+            n_steps,
             None,
             [(rows.Y, rows.F) for rows in problem.rows],
         )
@@ -373,10 +372,9 @@ class LossProblem:
             fold_budget = self.budget.first_of(len(self.folds) - k)
             is_aimed = len(self.folds) == 1 and self.sweeps
             traces.append(_Trace(problem, self, fold, aim if is_aimed else np.inf))
-            solution = replace(self, budget=fold_budget)._minimise(
-                problem, self.most_steps, traces[-1]
-            )
-            ends.append((solution.coef, solution.offset))
+            part = replace(self, budget=fold_budget)
+            part._minimise(problem, self.most_steps, traces[-1])
+            ends.append((problem.coef, problem.offset))
         length = max(len(trace.losses) for trace in traces)
         curves = [
             np.pad(trace.losses, (0, length - len(trace.losses)), "edge")
@@ -407,7 +405,7 @@ class LossProblem:
 
     def _minimise(
         self, problem: Reweighted, n_steps: int, trace: _Trace | None = None
-    ) -> NewtonSolution:
+    ) -> int:
         """Minimise to the tolerance, or for `n_steps` steps of a few iterations each;
         `trace` may stop the steps.
         """
@@ -427,10 +425,10 @@ class LossProblem:
                 problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, is_late
             )
         most = POLICY.most_iterations
-        solution = minimise(problem, inverse, self.tol, most, most, is_late=is_late)
+        n_steps = minimise(problem, inverse, self.tol, most, most, is_late=is_late)
         if trace is not None:
-            trace(problem, solution.n_steps)
-        return solution
+            trace(problem, n_steps)
+        return n_steps
 
 
 class _Trace:

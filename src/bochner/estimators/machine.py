@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Floats
 from bochner.data.alike_rows import column_of_groups, column_of_time
 from bochner.data.array_source import ArraySource, rows_of
-from bochner.data.hashes import holds_quantities, near_copies, row_hashes
+from bochner.data.hashes import come_again, near_copies, row_hashes
 from bochner.data.row_splits import ROWS_ALONE, SPLITS_OF_CV
 from bochner.data.table import TableEncoder, TargetRows
 from bochner.data.table_input import finite_predictions
@@ -56,7 +56,7 @@ from bochner.estimators.ridge.ridge_problem import (
     RidgeProblem,
     RidgeSolution,
 )
-from bochner.estimators.ridge.solve import solve
+from bochner.estimators.ridge.solve import SOLVERS
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
@@ -106,8 +106,6 @@ from bochner.settings import current
 from bochner.sources.rowwise import require_fitted
 
 Targets = Callable[[NDArray], NDArray]
-# Of the rows, that must differ, lest equal ones be levels that come again
-COPIED_SHARE = 0.1
 # Of bins that are not given, whose Gram matrix is factorised in seconds
 FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
@@ -387,7 +385,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             begun = budget.elapsed
             passes = None
             if rows.stream is None:
-                solution = solve(self.solver_, design.telling(advance), problem)
+                solution = SOLVERS[self.solver_](design.telling(advance), problem)
             else:
                 passes = design.telling(advance).of(source).by(rows.stream.engine)
                 # Else each thread reads for itself
@@ -1111,7 +1109,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         place = device_for_fit(features, self.solver_, self.loss, dtype)
         design = Design(source, features, dtype, place=place)
         with progress("Fitting", None, bool(self.verbose)) as advance:
-            solution = solve(self.solver_, design.telling(advance), problem)
+            solution = SOLVERS[self.solver_](design.telling(advance), problem)
         self._store_solution(solution)
         return design, problem, solution
 
@@ -1142,7 +1140,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
     @property
     def _request(self) -> FitRequest:
         """The parameters, by which a fit and its plan decide alike."""
-        return FitRequest.of(self)
+        return FitRequest(self)
 
     def _refusal(
         self, rows: str, in_parts: bool = False, validation: Any = None
@@ -1404,6 +1402,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def plan_rows(self, rows: TableShape) -> Plan:
         """Plan a fit of a table that is described."""
+        check_parameters(self)
         return plan_fit(self._request, rows)
 
     def resized(self, factor: float = 1.0) -> Self:
@@ -1492,13 +1491,8 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     first = None if rows.splits is not None else near_copies(X)
     if first is None:
         return rows
-    different = np.unique(first)
-    are_levels = 1 < len(different) < COPIED_SHARE * len(first) and (
-        len(different) < POLICY.fewest_asked_rows
-        or not holds_quantities(rows_of(X, different))
-        or _have_different_targets(first, rows.y)
-    )
-    if not are_levels:
+    different = rows_of(X, np.unique(first))
+    if not come_again(different, len(first), _have_other_targets(first, rows.y)):
         return replace(rows, X=rows_of(X, first))
     order = np.argsort(first, kind="stable")
     ordered = first[order]
@@ -1508,7 +1502,7 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     return replace(rows, content=content)
 
 
-def _have_different_targets(first: NDArray, y: Any) -> bool:
+def _have_other_targets(first: NDArray, y: Any) -> bool:
     """Whether most rows, of which the first equal one is given, equal rows whose
     targets are not all the same.
     """

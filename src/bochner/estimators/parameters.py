@@ -17,33 +17,6 @@ NUMBER_LOSSES = (*ROBUST_LOSSES, "poisson")
 KERNELS_WITH_BINS = ("laplacian", "hat", "smoothbins")
 
 
-@dataclass(frozen=True)
-class Given:
-    """Parameters that are given together, each of them valid by itself.
-
-    Attributes
-    ----------
-    kernel, features, metric, alpha, solver, loss, uncertainty
-        As of the estimators.
-    form : callable
-        Writes a parameter and its value as the user does: as in Python, or as an option
-        of the command.
-    """
-
-    kernel: Any
-    features: Any
-    metric: str
-    alpha: Any
-    solver: str
-    loss: str = "auto"
-    uncertainty: bool | str = False
-    form: Callable[[str, Any], str] = "{}={!r}".format
-
-    def write(self, name: str, value: Any = None) -> str:
-        """Write a parameter with its value, or with another one."""
-        return self.form(name, getattr(self, name) if value is None else value)
-
-
 class Conflict(NamedTuple):
     """Parameters that exclude one another: the one at fault, and what to do."""
 
@@ -51,20 +24,25 @@ class Conflict(NamedTuple):
     message: str
 
 
-def conflict(given: Given) -> Conflict | None:
-    """The first conflict of the given parameters, its message as the user writes
-    them; None if there is none.
+def conflict(
+    given: Any, form: Callable[[str, Any], str] = "{}={!r}".format
+) -> Conflict | None:
+    """The first conflict of the parameters of an estimator, or of an object that has
+    them, each of them valid by itself; None if there is none.
+
+    `form` writes a parameter and its value as the user does: as in Python, or as an
+    option of the command.
     """
 
     def written(part: re.Match[str]) -> str:
-        return given.write(part[1], part[2] or None)
+        return form(part[1], part[2] or getattr(given, part[1]))
 
     for parameter, message in _conflicts(given):
         return Conflict(parameter, re.sub(r"\{(\w+):?(\w*)\}", written, message))
     return None
 
 
-def _conflicts(given: Given) -> Iterator[tuple[str, str]]:
+def _conflicts(given: Any) -> Iterator[tuple[str, str]]:
     """Parameters at fault, and what to do.
 
     In a message "{solver}" stands for a parameter with its value, "{solver:auto}" for
@@ -277,16 +255,7 @@ def check_parameters(model: Any) -> None:
     for name in PARAMETERS:
         if hasattr(model, name):
             check_parameter(name, getattr(model, name))
-    given = Given(
-        model.kernel,
-        model.features,
-        model.metric,
-        model.alpha,
-        model.solver,
-        model.loss,
-        model.uncertainty,
-    )
-    if clash := conflict(given):
+    if clash := conflict(model):
         raise ValueError(clash.message)
 
 

@@ -406,7 +406,7 @@ def _observations(
     observations = OutOfSample.of(source)
     rows, factors = draw_rows(observations.weight, most, rng)
     X, y, weight = observations.rows_of(rows).whole()
-    weight = weight if factors is None else weight * factors
+    weight = weight * factors
     weight = weight * (source.total_weight / weight.sum())
     return ArraySource(_wide(X), y, weight), len(rows) / len(observations.row)
 

@@ -173,7 +173,7 @@ class Cached:
     _caches: dict[str, Any]
     # Attributes that no file has, and that loading leaves out: the loops trust what is
     # kept
-    _unsaved: ClassVar[frozenset[str]] = frozenset({"_caches"})
+    _unsaved: ClassVar[frozenset[str]] = frozenset({"_caches", "_rng"})
 
     def _cached(self, name: str, build: Callable[[], T]) -> T:
         """What `build()` makes; of two threads that come first both make it, and
@@ -251,8 +251,6 @@ class FeatureMap(
     )
     # Whether devices compute it, see `bochner.features.device_features`
     on_devices: ClassVar[bool] = False
-    # The last three are old
-    _unsaved = frozenset({"_caches", "_rng", "_factors", "_tables", "_grids"})
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:

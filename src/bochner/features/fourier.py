@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
+from bochner.data.table_input import as_dense
 from bochner.devices.device import device_of
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import DenseFeatureMap, Rows, random_generator
@@ -18,6 +19,9 @@ from bochner.features.sampling import draw_by_leverage, draw_frequencies
 from bochner.features.structured import SignedHadamard, cheaper, of_shapes
 from bochner.kernels import Gaussian, Kernel
 from bochner.kernels.base import check_count, check_kernel
+
+# Bits of fractions of a turn that the farthest rows have
+FRACTION_BITS = 3
 
 
 class FourierFeatures(DenseFeatureMap):
@@ -303,8 +307,18 @@ def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArr
     if may_be_far:
         from bochner.loops.trig import FAR
 
-        far = ~(np.abs(T).max(axis=1) < FAR)
-        # All numbers beyond 2^53 are whole turns
-        turns = np.where(np.isfinite(T[far]), T[far], 0)
-        T[far] = turns - np.rint(turns)
+        size = np.abs(T).max(axis=1)
+        far = np.flatnonzero(~(size < FAR))
+        endless = far[~np.isfinite(size[far])]
+        if len(endless):
+            largest = np.finfo(X.dtype).max
+            rows = np.clip(as_dense(X[endless]), -largest, largest)
+            rows /= np.abs(rows).max(axis=1, keepdims=True)
+            T[endless] = _turns(rows, factor, may_be_far=False)
+        # Numbers of more turns than have a fraction would be those of the origin: such
+        # a row comes nearer, and is still far from all others
+        resolved = 2.0 ** (np.finfo(T.dtype).nmant - FRACTION_BITS)
+        beyond = far[~(size[far] <= resolved)]
+        T[beyond] *= resolved / np.abs(T[beyond]).max(axis=1, keepdims=True)
+        T[far] -= np.rint(T[far])
     return T

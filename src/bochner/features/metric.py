@@ -82,8 +82,6 @@ class Metric(Cached):
            [2., 5.]])
     """
 
-    # The last two are old
-    _unsaved = frozenset({"_caches", "_by_dtype", "_warped_source"})
     names_: tuple[str, ...] | None = None
 
     def __init__(
@@ -203,7 +201,7 @@ class Metric(Cached):
             return U
         q = self.linear_.shape[1]
         mixed = product(U[:, :q], self.linear_.T.astype(X.dtype))
-        return mixed if q == U.shape[1] else np.hstack([mixed, U[:, q:]])
+        return np.hstack([mixed, U[:, q:]])
 
     def unmixed(self, X: NDArray) -> NDArray:
         """Coordinates of checked dense rows before the linear map, each of one

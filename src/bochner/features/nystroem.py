@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from sklearn.base import clone
 
 from bochner.arrays import Floats
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
-from bochner.engines.algebra import binary_unit, product, shifted_cholesky, solve_lower
+from bochner.engines import algebra
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import for_tiles, require_memory
 from bochner.features.base import (
@@ -149,12 +148,11 @@ class NystroemFeatures(DenseFeatureMap):
         else:
             self.landmarks_ = as_dense(landmarks).astype(np.float64)
         self._caches = {}
-        values, vectors = eigh(self.kernel(self.landmarks_))
-        least = LEAST_EIGENVALUE * max(values[-1], 0.0)
-        first = np.searchsorted(values, least, side="right")
-        root = (vectors[:, first:] / np.sqrt(values[first:]))[:, ::-1]
-        largest = root[np.abs(root).argmax(axis=0), np.arange(root.shape[1])]
-        self.root_ = root * np.sign(largest)
+        values, vectors = algebra.leading(
+            self.kernel(self.landmarks_), len(self.landmarks_)
+        )
+        kept = values > LEAST_EIGENVALUE * values[0]
+        self.root_ = vectors[:, kept] / np.sqrt(values[kept])
 
     @property
     def n_features_out(self) -> int:
@@ -169,7 +167,7 @@ class NystroemFeatures(DenseFeatureMap):
         """Features of the rows times coefficients of shape (D, K), as the kernel
         times coefficients of landmarks.
         """
-        folded = product(self.root_, coef.astype(np.float64)).astype(X.dtype)
+        folded = algebra.product(self.root_, coef.astype(np.float64)).astype(X.dtype)
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
 
         def multiply(rows: slice) -> None:
@@ -233,11 +231,11 @@ def k_means(X: Any, weight: NDArray, centres: Any) -> Floats:
     """
     n = X.shape[0]
     # Squares of entries stay finite, and their sums exact, in units of the largest one
-    unit = float(binary_unit(abs(X).max()))
+    unit = float(algebra.binary_unit(abs(X).max()))
     X = X * (1 / unit)
     centres = as_dense(centres).astype(X.dtype) * (1 / unit)
     for _ in range(LLOYD_STEPS):
-        products = X @ centres.T if sp.issparse(X) else product(X, centres.T)
+        products = X @ centres.T if sp.issparse(X) else algebra.product(X, centres.T)
         nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(
             axis=1
         )
@@ -306,8 +304,8 @@ class LandmarkFeatures(DenseFeatures):
         if root is None:
             within = self.values(landmarks)
             rounding = ROUNDING * float(np.trace(within)) or 1.0
-            lower = shifted_cholesky(within, rounding, rounding)
-            root = solve_lower(lower, np.eye(len(lower)))
+            lower = algebra.shifted_cholesky(within, rounding, rounding)
+            root = algebra.solve_lower(lower, np.eye(len(lower)))
         self.root = root
 
     @property
@@ -335,7 +333,7 @@ class LandmarkFeatures(DenseFeatures):
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`."""
-        out[:, : len(self.landmarks)] = product(self.values(X), self.root.T)
+        out[:, : len(self.landmarks)] = algebra.product(self.values(X), self.root.T)
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return TILE

@@ -211,8 +211,6 @@ def normal_vectors(
         return normal
     lengths = np.sqrt(rng.chisquare(n_features, size))
     whole = size // n_features * n_features
-    if not whole:
-        return orthonormal(normal) * lengths
     groups = normal[:, :whole].reshape(n_features, -1, n_features).transpose(1, 0, 2)
     directions = orthonormal(groups).transpose(1, 0, 2).reshape(n_features, whole)
     return np.hstack([directions, orthonormal(normal[:, whole:])]) * lengths
@@ -337,7 +335,7 @@ def draw_by_leverage(
     m = n_frequencies
     pool = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
     rows, factors = draw_rows(weight, LEVERAGE_ROWS, rng)
-    drawn = weight[rows] * (1.0 if factors is None else factors)
+    drawn = weight[rows] * factors
     root = np.sqrt(drawn / drawn.mean())[:, np.newaxis]
     X = X[rows].astype(np.float64)
     angles = X @ pool.frequencies

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
@@ -82,9 +82,23 @@ def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
     y = values_of(y)
     require_target(estimator, y)
     y = column_or_1d(y, warn=True)
+    refuse_mixed(y)
     check_classification_targets(y)
     check_consistent_length(X, y)
     return y
+
+
+def refuse_mixed(labels: NDArray) -> None:
+    """Raise ValueError where some labels are text and others numbers, of which NumPy
+    would make text.
+    """
+    if labels.dtype == object:
+        numbers = [one for one in labels if isinstance(one, Number) and one == one]
+        if numbers and any(isinstance(one, str) for one in labels):
+            raise ValueError(
+                f"Some labels are text and others, such as {numbers[0]!r}, are not: "
+                "make all of them text."
+            )
 
 
 def refuse_infinite_target(y: NDArray) -> None:

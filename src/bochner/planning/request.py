@@ -4,7 +4,6 @@ its plan decide by it alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,45 +37,22 @@ def given_alphas(alpha: object) -> NDArray | None:
     return np.unique(np.asarray(alpha, dtype=np.float64))
 
 
-@dataclass(frozen=True)
 class FitRequest:
-    """Parameters of a kernel machine, checked.
+    """Parameters of a kernel machine, checked, which are read as attributes.
 
     Attributes
     ----------
-    kernel, features, n_components, metric, alpha, loss, solver, tol, uncertainty,
-    time_limit, cv
-        As of the estimators.
+    model : KernelMachineRegressor or KernelMachineClassifier
     classes : bool
         Whether targets are labels.
-    learns_from_few : bool
-        Whether the rows are a part of those of a fit that learned its map, and so do
-        what it did.
     """
 
-    kernel: Any
-    features: Any
-    n_components: Any
-    metric: str
-    alpha: Any
-    loss: str
-    solver: str
-    tol: float
-    uncertainty: bool | str
-    time_limit: float | None
-    cv: Any
-    classes: bool
-    learns_from_few: bool = False
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.classes = is_classifier(model)
 
-    @classmethod
-    def of(cls, model: Any) -> FitRequest:
-        """The request of a model's parameters."""
-        names = cls.__dataclass_fields__.keys() - {"classes", "learns_from_few"}
-        return cls(
-            **{name: getattr(model, name) for name in names},
-            classes=is_classifier(model),
-            learns_from_few=model._learns_from_few,
-        )
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
 
     @property
     def alphas(self) -> NDArray | None:
@@ -209,7 +185,7 @@ class FitRequest:
 
     def fewest_rows(self, features: str) -> int:
         """Rows by which a map is learned at the least."""
-        asked = self.must_learn(features) or self.learns_from_few
+        asked = self.must_learn(features) or self._learns_from_few
         return POLICY.fewest_asked_rows if asked else POLICY.few_rows + 1
 
     def may_learn(
@@ -279,12 +255,10 @@ class FitRequest:
 
     def solver_for(self, features: FeatureMap) -> str:
         """The solver as asked for, or the only one that weights of maps allow."""
-        if self.criterion and (self.solver == "cg" or not features.is_dense):
-            why = "for bins, which have no such solver,"
-            if self.solver == "cg":
-                why = "with solver='cg'"
+        if self.criterion and not features.is_dense:
             raise ValueError(
-                f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'."
+                f"alpha={self.alpha!r} needs the direct solver; for bins, which have "
+                "no such solver, use alpha='auto'."
             )
         if self.solver == "auto" and features.learns_weights:
             return "cg"

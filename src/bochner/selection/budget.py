@@ -58,10 +58,6 @@ class Budget:
         """
         return self.part(1 / n_steps)
 
-    def divided(self, *stages: str) -> Budget:
-        """The time left, for work that has stages of its own."""
-        return Budget(self.limit, stages, self.start)
-
     def part(self, share: float) -> Budget:
         """The budget of work that may take a share of the time left."""
         if self.limit is None:
@@ -149,10 +145,8 @@ def within_limit(n_components: int, n_outputs: int) -> int:
 
     The limit decides, and not what is free, so that the same model is chosen again.
     """
-    limit, (least, _) = current().memory_limit, POLICY.n_components
-    if limit is None:
-        return n_components
-    most = POLICY.limited_share * (limit - POLICY.loaded_bytes)
+    least, _ = POLICY.n_components
+    most = _limited_bytes()
     while (
         n_components > least
         and factor_bytes(n_components, n_components, n_outputs, np.float32) > most
@@ -161,36 +155,26 @@ def within_limit(n_components: int, n_outputs: int) -> int:
     return n_components
 
 
+def _limited_bytes() -> float:
+    """Bytes of the memory limit that features may take; infinitely many without one."""
+    limit = current().memory_limit
+    if limit is None:
+        return np.inf
+    return max(POLICY.limited_share * (limit - POLICY.loaded_bytes), 0.0)
+
+
 def grids_within_limit(n_rows: int) -> float:
     """Largest number of grids whose bins fit a share of the memory limit; infinite
     without a limit.
     """
-    limit = current().memory_limit
-    if limit is None:
-        return np.inf
-    return max(
-        POLICY.limited_share
-        * (limit - POLICY.loaded_bytes)
-        / (POLICY.bin_bytes * n_rows),
-        POLICY.trial_grids[0],
-    )
+    return max(_limited_bytes() / (POLICY.bin_bytes * n_rows), POLICY.trial_grids[0])
 
 
 def stored_within_limit(n_rows: int) -> int:
     """Largest number of dense features that are stored for `n_rows` rows, by a share
     of the memory limit.
     """
-    limit = current().memory_limit
-    most = POLICY.stored_features // n_rows
-    if limit is None:
-        return most
-    return int(
-        min(
-            most,
-            max(POLICY.limited_share * (limit - POLICY.loaded_bytes), 0.0)
-            / (4 * n_rows),
-        )
-    )
+    return int(min(POLICY.stored_features // n_rows, _limited_bytes() / (4 * n_rows)))
 
 
 def choose_n_grids(n_rows: int) -> int:

@@ -377,10 +377,10 @@ def candidates(race: Race, learned_metrics: LearnedMetrics) -> list[CandidateKin
     if race.problem.is_sparse_and_wide or leader is not None:
         why = WIDE if leader is None else f"{leader.name} {LEADS}"
         leader = leader or LINEAR
-        race.note_untried({kind.name: why for kind in others if kind != leader})
+        race.not_tried.update({kind.name: why for kind in others if kind != leader})
         return [kind for kind in others if kind == leader]
     reasons = [(kind, kind.why_not(race, learned_metrics)) for kind in others]
-    race.note_untried(
+    race.not_tried.update(
         {kind.name: why for kind, why in reasons if why and why != EXCLUDED}
     )
     return [kind for kind, why in reasons if why is None]

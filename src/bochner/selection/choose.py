@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
+from bochner.engines.local import in_threads
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.selection.candidates import (
@@ -110,13 +110,19 @@ def choose(problem: Problem) -> Choice:
             else:
                 learned_metrics = learn_metrics(race, sample, common_unit)
     with race.stage("candidates"):
-        kinds = candidates(race, learned_metrics)
-        race.enter([partial(kind.fit, kind, race, learned_metrics) for kind in kinds])
+        for entry in in_threads(
+            lambda kind: kind.fit(kind, race, learned_metrics),
+            candidates(race, learned_metrics),
+        ):
+            race.add(entry)
     entry, reason = race.decide()
     if sample is not None:
         with race.stage("linear map"):
             entry = _or_with_map(race, learned_metrics, sample, entry)
-    report = _with_rows_curve(race, entry, race.report(entry.name, reason))
+    report = race.report(entry.name, reason)
+    if problem.has_time:
+        with race.stage("fewer rows"):
+            report = replace(report, rows=race.rows_curve(entry))
     if entry.is_exact:
         features = concatenate(entry.of_size(entry.size))
         per_weight = entry.trial.share
@@ -165,16 +171,6 @@ def _or_with_map(
         return entry
     race.entries[race.entries.index(entry)] = other
     return other
-
-
-def _with_rows_curve(race: Race, entry: CandidateResult, report: Report) -> Report:
-    """The report of a choice with losses of the chosen candidate for fewer rows,
-    where there is time for them.
-    """
-    if not race.problem.has_time:
-        return report
-    with race.stage("fewer rows"):
-        return replace(report, rows=race.rows_curve(entry))
 
 
 def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:

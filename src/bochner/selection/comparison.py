@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from operator import call
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,10 +118,6 @@ class Race:
         """Record sizes that were tried, and their losses."""
         self.sizes += [(name, *one) for one in sizes]
 
-    def note_untried(self, reasons: Mapping[str, str]) -> None:
-        """Record why candidates are not tried."""
-        self.not_tried |= reasons
-
     @cached_property
     def screened(self) -> Validator:
         """The validator of dense features, with at most 50,000 training rows."""
@@ -132,19 +127,10 @@ class Race:
         """Mean validation loss."""
         return self.validator.average(entry.losses)
 
-    def enter(self, candidates: Sequence[Callable[[], CandidateResult]]) -> None:
-        """Fit candidates side by side."""
-        for entry in in_threads(call, candidates):
-            self.add(entry)
-
     def add(self, entry: CandidateResult) -> None:
         """Add a candidate that is fitted."""
         self.entries.append(entry)
         self.note_sizes(entry.name, entry.sizes)
-
-    def is_signal(self, entry: CandidateResult) -> bool:
-        """Whether a candidate is clearly better than the mean of the targets."""
-        return self._beats(entry.losses, self.losses_of_mean, POLICY.certain)
 
     def _beats(self, one: NDArray, simple: NDArray, clear: float) -> bool:
         """Whether losses are clearly lower than those of a simple model, or their roots
@@ -155,7 +141,7 @@ class Race:
         if validator.average(one) >= validator.average(simple):
             return False
         return validator.better(one, simple, clear) or validator.better(
-            np.sqrt(one), np.sqrt(simple), max(clear, POLICY.certain_roots)
+            np.sqrt(one), np.sqrt(simple), POLICY.certain_roots
         )
 
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
@@ -207,7 +193,7 @@ class Race:
         and for numbers of more than few rows, else half of one.
         """
         best = min(self.entries, key=self.loss)
-        is_signal = self.is_signal(best)
+        is_signal = self._beats(best.losses, self.losses_of_mean, POLICY.certain)
         simple = self.problem.is_small or not is_signal
 
         def place(entry: CandidateResult) -> tuple[bool, int]:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from bochner.data.table_input import as_dense
 from bochner.features import LinearFeatures, SparseColumns
-from bochner.features.base import Rows
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
 from bochner.selection.lengthscale import common_unit_lengths, deviations
@@ -41,18 +40,13 @@ def fit_linear(
         trial = trial._replace(losses=losses)
 
     def of_size(size: int) -> Maps:
+        # In the metric in which columns count by their coefficients
         assert trial.coef is not None
-        return [
-            (
-                1.0,
-                in_metric_of(
-                    trial.coef,
-                    features,
-                    rows.subsample(POLICY.compared_rows).X,
-                    race.problem.seed,
-                ),
-            )
-        ]
+        d = len(trial.coef)
+        factors = np.linalg.norm(trial.coef, axis=1) / features.scale_
+        X = as_dense(rows.subsample(POLICY.compared_rows).X)
+        metric = with_relevance(Metric(d, np.arange(d), factors), X, race.problem.seed)
+        return [(1.0, MetricFeatures(metric, LinearFeatures()))]
 
     return CandidateResult(
         kind.name, kind.rank, features.n_features_out, trial, of_size
@@ -111,15 +105,3 @@ def _fit_sparse_columns(kind: CandidateKind, race: Race) -> CandidateResult:
         features, problem.penalties(POLICY.sparse_alphas), POLICY.longest_trace
     )
     return CandidateResult(kind.name, kind.rank, problem.n_columns, trial, of_size)
-
-
-def in_metric_of(
-    coef: NDArray, features: LinearFeatures, X: Rows, seed: int
-) -> MetricFeatures:
-    """Linear features, not drawn, in the metric in which columns count by their
-    coefficients, of shape (d, K).
-    """
-    metric = Metric(
-        len(coef), np.arange(len(coef)), np.linalg.norm(coef, axis=1) / features.scale_
-    )
-    return MetricFeatures(with_relevance(metric, as_dense(X), seed), LinearFeatures())

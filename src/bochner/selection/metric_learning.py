@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_X_y
 
@@ -104,7 +104,7 @@ class Basis:
         Z = (values - mean) / deviation
         P = (X[:, self.plain] - origin[self.plain]) / self.unit
         numeric_coordinates = [Z, R] if parts == "both" else [Z]
-        self.parts, self.n_pairs = parts, len(self.numeric) if parts == "both" else 0
+        self.n_pairs = len(self.numeric) if parts == "both" else 0
         self.points = np.concatenate(
             [*numeric_coordinates, P], axis=1, dtype=np.float32
         )
@@ -119,72 +119,37 @@ class Basis:
         """Return the metric with these scales; for the L1 distance every numeric
         column is one warped coordinate.
         """
-        s = np.exp(log_scales)
-        q = len(self.numeric)
-        plain_factors = s[len(s) - len(self.plain) :] / self.unit
-        slopes = s[:q] / self.deviation
-        factors = (
-            np.zeros(q)
-            if self.parts == "value"
-            else s[len(s) - len(plain_factors) - q : len(s) - len(plain_factors)]
-        )
-        return (
-            self._collapsed(slopes, factors, plain_factors)
-            if kernel == "laplacian"
-            else self._separated(slopes, factors, plain_factors)
-        )
-
-    def _collapsed(
-        self, slopes: NDArray, factors: NDArray, plain_factors: NDArray
-    ) -> Metric:
-        """Values and ranks as one coordinate for each numeric column: the sum of two
-        distances that grow together.
-        """
-        source = np.concatenate([self.numeric, self.plain])
-        q = len(self.numeric)
-        if not factors.any():
-            return Metric(
-                self.n_features_in, source, np.concatenate([slopes, plain_factors])
-            )
-        levels = [
-            slope * (x - mean) + factor * r
-            for (x, r), slope, mean, factor in zip(
-                self.ranks, slopes, self.mean, factors, strict=True
-            )
-        ]
-        warps = {
-            "knots": _padded([x for x, _ in self.ranks]),
-            "levels": _padded(levels),
-            "slopes": slopes,
-        }
+        q, n_ranked = len(self.numeric), self.n_pairs
+        values, factors, plain = np.split(np.exp(log_scales), [q, q + n_ranked])
+        slopes = values / self.deviation
+        plain /= self.unit
+        if kernel == "laplacian" and n_ranked:
+            # The sum of two distances that grow together
+            first = 0
+            source = [self.numeric, self.plain]
+            scale = [np.ones(q), plain]
+            levels = [
+                slope * (x - mean) + factor * r
+                for (x, r), slope, mean, factor in zip(
+                    self.ranks, slopes, self.mean, factors, strict=True
+                )
+            ]
+        else:
+            first = q
+            source = [self.numeric, self.numeric[:n_ranked], self.plain]
+            scale = [slopes, np.ones(n_ranked), plain]
+            slopes = np.zeros(n_ranked)
+            levels = [
+                factor * r for factor, (_, r) in zip(factors, self.ranks, strict=False)
+            ]
         return Metric(
             self.n_features_in,
-            source,
-            np.concatenate([np.ones(q), plain_factors]),
-            warped=np.arange(q),
-            **warps,
-        )
-
-    def _separated(
-        self, slopes: NDArray, factors: NDArray, plain_factors: NDArray
-    ) -> Metric:
-        """Values and ranks as coordinates of their own, those that there are."""
-        first = np.flatnonzero(slopes)
-        second = np.flatnonzero(factors)
-        source = np.concatenate([self.numeric[first], self.numeric[second], self.plain])
-        scale = np.concatenate([slopes[first], np.ones(len(second)), plain_factors])
-        levels = _padded([factors[i] * self.ranks[i][1] for i in second])
-        warps = {
-            "knots": _padded([self.ranks[i][0] for i in second]),
-            "levels": levels,
-            "slopes": 0.0 * factors[second],
-        }
-        return Metric(
-            self.n_features_in,
-            source,
-            scale,
-            warped=len(first) + np.arange(len(second)),
-            **warps,
+            np.concatenate(source),
+            np.concatenate(scale),
+            warped=first + np.arange(n_ranked),
+            knots=_padded([x for x, _ in self.ranks[:n_ranked]]),
+            levels=_padded(levels),
+            slopes=slopes,
         )
 
 
@@ -291,8 +256,11 @@ class MinibatchSampler:
             None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
         )
         self.rng = np.random.default_rng(seed)
-        sizes = schedule.block, schedule.early_block or schedule.block
-        self._spaces = [_workspace(min(size, len(rows)), rows.dtype) for size in sizes]
+        self._spaces = []
+        for block in (schedule.block, schedule.early_block or schedule.block):
+            size = min(block, len(rows))
+            n_fit = max(1, min(round(POLICY.fit_share * size), size - 1))
+            self._spaces.append(Workspace(size, n_fit, rows.dtype))
         self._distances = np.empty(len(rows), rows.dtype)
         self.resize()
 
@@ -391,11 +359,6 @@ class MinibatchSampler:
         drawn = np.flatnonzero(is_drawn)
         rest = others[~is_drawn[others]][: size - len(drawn)]
         return self.rng.permutation(np.concatenate([drawn, rest]))
-
-
-def _workspace(size: int, dtype: DTypeLike) -> Workspace:
-    """Arrays of a block of `size` rows."""
-    return Workspace(size, max(1, min(round(POLICY.fit_share * size), size - 1)), dtype)
 
 
 def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
@@ -782,7 +745,9 @@ def learn_principal(
     start = np.full(len(components), -0.5 * np.log(np.sqrt(values[components]).sum()))
     log_scales, sizes = learn_scales(
         "gaussian",
-        MinibatchSampler(U, sample.y, plan, seed, together=sample.together),
+        MinibatchSampler(
+            U, sample.y, plan, seed, sample.weight, together=sample.together
+        ),
         start,
         np.arange(len(components)),
     )

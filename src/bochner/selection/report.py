@@ -239,19 +239,21 @@ class Report:
         )
         return [*sentences, f"Taken for codes of categories: {names}; {cure}."]
 
+    def _sentences(self) -> tuple[list[str], list[str]]:
+        """What is told before the candidates, and after them."""
+        first = [f"{self.chosen}: {self.reason}."] if self.chosen else []
+        first += [f"Parts: {'; '.join(self.parts)}."] if self.parts else []
+        last = [f"{name}: not tried, as {why}." for name, why in self.not_tried.items()]
+        last += [f"More rows: {self.rows}."] if self.rows else []
+        last += [self.bounded] if self.bounded else []
+        return first, last + self.guesses
+
     def __str__(self) -> str:
-        told = [f"{self.chosen}: {self.reason}."] if self.chosen else []
-        told += ["Parts: " + "; ".join(self.parts) + "."] if self.parts else []
+        told, last = self._sentences()
         if self.validated_on:
             told += [f"Validated on {self.rows_held_out:,} rows, {self.validated_on}."]
         told += self._lines_of_candidates() if self.candidates else []
-        told += [
-            f"  {name}: not tried, as {why}" for name, why in self.not_tried.items()
-        ]
-        told += [f"More rows: {self.rows}."] if self.rows else []
-        told += [self.bounded] if self.bounded else []
-        lines = [textwrap.fill(text, WIDTH) for text in told + self.guesses]
-        return "\n".join(lines)
+        return "\n".join(textwrap.fill(text, WIDTH) for text in told + last)
 
     def _lines_of_candidates(self) -> list[str]:
         """A table of the candidates, whose names are last, as they may be long."""
@@ -310,23 +312,8 @@ class Report:
         return table(caption, head, rows, words=(0, 5))
 
     def _repr_html_(self) -> str:
-        reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
-        parts = tag("p", f"Parts: {'; '.join(self.parts)}.") if self.parts else Markup()
-        left_out = [
-            tag("p", f"{name}: not tried, as {why}.")
-            for name, why in self.not_tried.items()
-        ]
-        return joined(
-            [
-                reason,
-                parts,
-                self.candidates_table(),
-                *left_out,
-                tag("p", f"More rows: {self.rows}.") if self.rows else Markup(),
-                tag("p", self.bounded) if self.bounded else Markup(),
-                *(tag("p", guess) for guess in self.guesses),
-            ]
-        )
+        first, last = ([tag("p", text) for text in part] for part in self._sentences())
+        return joined([*first, self.candidates_table(), *last])
 
 
 def of_many_columns(waves: bool) -> Report:

@@ -24,7 +24,7 @@ from bochner.selection.metric_learning import (
 )
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
-from bochner.selection.validation import ValidationResult, Validator
+from bochner.selection.validation import ValidationResult
 from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 
 
@@ -41,7 +41,6 @@ class SizedMetric:
     learned: LearnedMetric
     size: float
     trial: ValidationResult
-    loss: float
     seconds: float
     tried: list[tuple[float, float]]
     column_share: float = 1.0
@@ -50,14 +49,6 @@ class SizedMetric:
     def alpha(self) -> float:
         """The best ridge penalty of the trial."""
         return float(self.trial.penalty[0])
-
-    def predicted_size(self, other: LearnedMetric) -> float:
-        """Size that another metric is expected to have, by the sizes that blocks of
-        near rows liked for both.
-        """
-        return self.size + float(other.sizes[-1] - self.learned.sizes[-1]) / float(
-            np.log(2)
-        )
 
 
 def search_size(
@@ -75,7 +66,14 @@ def search_size(
     validator = problem.validator.mapped(learned.metric)
 
     def try_size(size: float, factors: tuple[float, ...]) -> ValidationResult:
-        return try_bins(problem, validator, size, factors, share)
+        bins = BinningFeatures(
+            Laplacian(2.0**-size),
+            problem.n_trial_grids,
+            column_share=share,
+            random_state=problem.seed,
+        )
+        drawn = bins.draw(validator.X.shape[1])
+        return validator.iterate(drawn, problem.penalties(factors), POLICY.trial_steps)
 
     tried: Tried[float, ValidationResult] = Tried(
         lambda size: try_size(size, (POLICY.first_alpha,))
@@ -100,28 +98,7 @@ def search_size(
     )
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]
-    return SizedMetric(
-        learned, best, final, validator.average(final.losses), seconds, sizes, share
-    )
-
-
-def try_bins(
-    problem: Problem,
-    mapped: Validator,
-    size: float,
-    factors: tuple[float, ...],
-    share: float = 1.0,
-) -> ValidationResult:
-    """A trial of few grids on rows in the coordinates of a metric, with multiples of
-    the usual ridge penalty.
-    """
-    kernel = Laplacian(2.0**-size)
-    bins = BinningFeatures(
-        kernel, problem.n_trial_grids, column_share=share, random_state=problem.seed
-    )
-    return mapped.iterate(
-        bins.draw(mapped.X.shape[1]), problem.penalties(factors), POLICY.trial_steps
-    )
+    return SizedMetric(learned, best, final, seconds, sizes, share)
 
 
 def with_linear_map(
@@ -135,7 +112,9 @@ def with_linear_map(
         "laplacian", sample, problem.column_groups, plan, problem.seed + 1
     )
     learned = learn_full(task, base.learned)
-    return search_size(problem, learned, base.predicted_size(learned))
+    # By the sizes that blocks of near rows liked for both
+    further = (learned.sizes[-1] - base.learned.sizes[-1]) / np.log(2)
+    return search_size(problem, learned, base.size + float(further))
 
 
 def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:

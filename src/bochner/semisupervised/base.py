@@ -163,19 +163,6 @@ def with_inferred_dtype(labels: NDArray) -> NDArray:
     return np.asarray(labels.tolist())
 
 
-def refuse_mixed(labels: NDArray) -> None:
-    """Raise ValueError where some labels are text and others are not, of which NumPy
-    would make text.
-    """
-    if labels.dtype == object:
-        other = [label for label in labels if not isinstance(label, str)]
-        if 0 < len(other) < len(labels):
-            raise ValueError(
-                f"Some labels are text and others, such as {other[0]!r}, are not: "
-                "make all of them text."
-            )
-
-
 @dataclass(frozen=True)
 class Memberships:
     """Labels as columns of zeros and ones, one for each class; zeros alone where there

@@ -17,7 +17,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.class_probabilities import fit_temperature, probabilities
 from bochner.features.base import FeatureMap
-from bochner.inputs.checks import refuse_infinite_target
+from bochner.inputs.checks import refuse_infinite_target, refuse_mixed
 from bochner.inputs.scoring import score_of_rows
 from bochner.notices import warn
 from bochner.semisupervised.base import (
@@ -28,7 +28,6 @@ from bochner.semisupervised.base import (
     coefficients,
     labelled,
     of_all_rows,
-    refuse_mixed,
     with_inferred_dtype,
 )
 from bochner.semisupervised.smoothers import Graph, Smooth, Smoother, left_out

@@ -407,7 +407,7 @@ class IterativeRidge:
             leverage + EVEN_SHARE * np.average(leverage, weights=weights)
         )
         rows, factors = draw_rows(score, LEVERAGE_ROWS * len(V[0]), rng)
-        row_weights = weights_of(weights, rows) * (1.0 if factors is None else factors)
+        row_weights = weights_of(weights, rows) * factors
         X = self.design.source.take(rows).whole().X
         Z = dense.rows(X.astype(self.design.dtype, copy=False))
         row_weights = row_weights / row_weights.sum()

@@ -42,30 +42,6 @@ TINY = float(np.finfo(np.float64).tiny)
 Point: TypeAlias = tuple[NDArray, NDArray]
 
 
-class NewtonSolution(NamedTuple):
-    """What Newton's method found.
-
-    Attributes
-    ----------
-    coef : array of shape (K, D)
-    offset : array of shape (K,)
-        b, of stored features.
-    n_steps, n_iter : int
-        Of Newton's method, and of the conjugate gradients in them together.
-    error : float
-        Length of the last step over that of the solution, both in the norm of the
-        second derivative.
-    converged : bool
-    """
-
-    coef: NDArray
-    offset: NDArray
-    n_steps: int
-    n_iter: int
-    error: float
-    converged: bool
-
-
 class _Rows(NamedTuple):
     """A block of rows, their targets, present fitted values, and the first and second
     derivatives of the loss there, all of shape (K, n).
@@ -280,8 +256,8 @@ def minimise(
     max_iter: int,
     visit: Callable[[Reweighted, int], bool] = lambda problem, n_steps: False,
     is_late: Callable[[], bool] = lambda: False,
-) -> NewtonSolution:
-    """Minimise a penalised loss.
+) -> int:
+    """Minimise a penalised loss, and return the number of steps.
 
     Parameters
     ----------
@@ -301,7 +277,7 @@ def minimise(
     is_late : callable () -> bool, optional
         Asked after every iteration and step; a true value ends them.
     """
-    n_steps = n_iter = 0
+    n_steps = 0
     error = np.inf
     forcing = FORCING
     while n_steps < max_steps and error > tol:
@@ -315,14 +291,11 @@ def minimise(
         )
         squared, gained = problem.move(solution.coef.reshape(problem.coef.shape))
         n_steps = n_steps + 1
-        n_iter = n_iter + solution.n_iter
         error = float(np.sqrt(squared / max(problem.squared_norm(), TINY)))
         forcing = float(np.clip(error, STRICT, FORCING))
         if visit(problem, n_steps) or is_late() or not gained:
             break
-    return NewtonSolution(
-        problem.coef, problem.offset, n_steps, n_iter, error, error <= tol
-    )
+    return n_steps
 
 
 def newton_step(problem: Reweighted, ridge: IterativeRidge, max_iter: int) -> Point:

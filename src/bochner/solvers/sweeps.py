@@ -26,7 +26,7 @@ from bochner.arrays import Indices
 from bochner.design.vector_arithmetic import row_sums
 from bochner.engines.local import in_threads
 from bochner.features.stored import LITTLE, StoredBins, StoredRows
-from bochner.solvers.newton import NewtonSolution, Reweighted
+from bochner.solvers.newton import Reweighted
 
 GROUP = 16  # grids that see one second-order model of the loss
 RATE = 0.1  # share of the way to the best coefficients of a grid
@@ -118,7 +118,7 @@ def minimise_by_sweeps(
     visit: Callable[[Reweighted, int], bool] = lambda problem, n_sweeps: False,
     is_late: Callable[[], bool] = lambda: False,
     rate: float = RATE,
-) -> NewtonSolution:
+) -> int:
     """Minimise a penalised loss by sweeps over the grids, in a random order each.
 
     Where a sweep has raised the objective, it is undone, and later ones go half as far.
@@ -166,9 +166,7 @@ def minimise_by_sweeps(
         problem.move_to(coef, offset, fitted)
         if visit(problem, n_done) or is_late():
             break
-    return NewtonSolution(
-        problem.coef, problem.offset, n_done, n_done, np.inf, converged=False
-    )
+    return n_done
 
 
 def _descend(

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from bochner.arrays import Floats
-from bochner.data.hashes import row_hashes
+from bochner.data.hashes import come_again, row_hashes
 from bochner.design.design import Design
 from bochner.design.reductions import Blocks
 from bochner.devices.conversion import any_arrays
+from bochner.engines.algebra import binary_unit
 from bochner.engines.local import in_threads
 from bochner.features.base import Rows
 from bochner.features.binning import BinningFeatures
@@ -219,7 +220,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
         )
         counts = count_rows(rows.design(self.bins_, dtype))
         self.familiarity_ = familiarity(counts).astype(dtype)[:, np.newaxis]
-        suspicions = self._left_out(sample, weight, counts)
+        left_out = _weight_left_out(sample, weight, moments.weight / weight.sum())
+        suspicions = self._left_out(sample, left_out, counts)
         self.leverage_table_, self.bin_table_ = (
             tail_table(suspicion, weight) for suspicion in suspicions
         )
@@ -243,19 +245,21 @@ class NoveltyDetector(OutlierMixin, RowModel):
         return np.concatenate([self.leverage_.forms(Z) for Z in blocks])
 
     def _left_out(
-        self, sample: Any, weight: NDArray, counts: NDArray
+        self, sample: Any, left_out: NDArray, counts: NDArray
     ) -> tuple[NDArray, NDArray]:
-        """Both suspicions of rows of the fit, each by all others; of a row of larger
-        weight one row is left out.
+        """Both suspicions of rows of the fit, each by all others but some weight that
+        is left out with it.
         """
-        one = np.minimum(weight, 1.0)
         forms = self._leverages(sample)
-        remainder = np.maximum(1 - one * forms, LEAST_LEFT)
+        remainder = np.maximum(1 - left_out * forms, LEAST_LEFT)
         stored = self.bins_.store(sample)
-        total = np.zeros(len(weight))
+        total = np.zeros(len(left_out))
         for bin_numbers, first in zip(stored.ids, stored.offsets[:-1], strict=True):
-            total += familiarity(np.maximum(counts[first + bin_numbers] - one, 0.0))
-        return np.log(forms / remainder), -total / len(stored.ids)
+            others = counts[first + bin_numbers] - left_out
+            total += familiarity(np.maximum(others, 0.0))
+        # Single precision drops what rounding of leverages near 1 leaves to chance
+        leverage = np.log(forms / remainder).astype(np.float32)
+        return leverage.astype(np.float64), -total / len(stored.ids)
 
     def _combined(self, leverage: NDArray, strangeness: NDArray) -> Floats:
         """Scores of rows by both suspicions."""
@@ -306,6 +310,26 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """-1 for novel rows, 1 for the others, shape (n,)."""
         decisions = self.decision_function(X)
         return 1 - 2 * (decisions < 0).astype(int)
+
+
+def _weight_left_out(sample: Any, weight: NDArray, ratio: float) -> Floats:
+    """Weight that is left out with each row, shape (n,): that of all its copies, which
+    would make it look familiar; of levels that come again it is one row.
+
+    Parameters
+    ----------
+    sample : array or CSR matrix of shape (n, d)
+        Encoded rows; what differs in double precision alone is a copy.
+    weight : array of shape (n,)
+    ratio : float
+        Weight of all rows of the fit over that of the sample.
+    """
+    hashes = row_hashes(sample.astype(np.float32))
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    if come_again(sample[first], len(weight)):
+        return np.minimum(weight, 1.0)
+    copies = np.bincount(group, weight)[group] - weight
+    return weight + ratio * copies
 
 
 def bin_lengthscale(X: Any, weight: NDArray) -> float:
@@ -365,7 +389,8 @@ def tail_table(values: NDArray, weight: NDArray) -> Floats:
     values = values[weight > 0]
     weight = weight[weight > 0]
     rounding = ROUNDING * np.abs(values).max()
-    unit = max(DIGITS * np.ptp(values), rounding) or 1.0
+    # A power of 2, which rounding of the values leaves as it is
+    unit = float(binary_unit(max(DIGITS * np.ptp(values), rounding)))
     knots, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()

@@ -203,7 +203,7 @@ def _distinct_rows(
     distinct, _ = source.merged(source.first_duplicates(source.row_hashes()), most=1.0)
     drawn, factors = draw_rows(distinct.weights, size, np.random.default_rng(seed))
     rows = distinct.take(drawn)
-    return rows, rows.weights if factors is None else rows.weights * factors
+    return rows, rows.weights * factors
 
 
 def calibrate_directly(
@@ -341,7 +341,7 @@ def _drawn_rows(
     chosen, factors = draw_rows(
         distinct.weights[among], size, np.random.default_rng(problem.seed)
     )
-    return among[chosen], 1.0 if factors is None else factors
+    return among[chosen], factors
 
 
 def _of_distinct_rows(
@@ -390,9 +390,7 @@ def _alpha(
     factor = KernelFactor(
         centred_kernel(sample, X, weight), y, weight, problem.n_alphas
     )
-    score: Score = DualLeaveOneOut(
-        factor, None if factors is None else weight * factors
-    )
+    score: Score = DualLeaveOneOut(factor, weight * factors)
     if problem.criterion == "gcv" and len(rows) == source.n_rows:
         factor.merge(counted)
         score = factor.gcv

@@ -69,7 +69,7 @@ def scale_map(
             n_components=POLICY.few_waves,
             fewest_rows=POLICY.fewest_scale_rows,
         )
-        stages = budget.divided("learning", "trials", "solution")
+        stages = Budget(budget.limit, ("learning", "trials", "solution"), budget.start)
         problem = prepare(
             rows.encoded(np.float32), column_groups, None, space, False, seed, stages
         )
@@ -173,12 +173,11 @@ def fit_error_scale(
             rows.weight[learned], n_learned, np.random.default_rng(rows.seed)
         )
         learned = learned[drawn]
-        weight = rows.weight[learned]
         size, _ = fit_error_size(
             ArraySource(
                 rows.rows_of(learned).X,
                 errors[learned],
-                weight if factors is None else weight * factors,
+                rows.weight[learned] * factors,
             ),
             lambda roots: (
                 features or scale_map(roots, column_groups, rows.seed, budget)
@@ -225,10 +224,8 @@ def fit_error_size(
     factor = factorise(design, 2)
     drawn, factors = draw_rows(rows.weights, n_scored, np.random.default_rng(seed))
     scored = design.of(rows.take(drawn))
-    counts = (
-        scored.source.weights if factors is None else scored.source.weights * factors
-    )
-    alpha = choose_alpha(factor, leave_one_out(factor, scored, counts))[0]
+    score = leave_one_out(factor, scored, scored.source.weights * factors)
+    alpha = choose_alpha(factor, score)[0]
     size = ErrorSize(LinearPredictor(*factor.solve(alpha)), bounds, design.features)
     return size, lambda: size.of_roots(PrimalLeaveOneOut(design, factor).predict(alpha))
 

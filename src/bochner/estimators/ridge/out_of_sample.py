@@ -144,7 +144,7 @@ class OutOfSample:
         self,
         numbers: Indices,
         predicted: NDArray,
-        factors: NDArray | float | None = None,
+        factors: NDArray | float = 1.0,
         fold: Indices | None = None,
     ) -> HeldOutPredictions:
         """Some of the observations with predictions, (k, K), factors on how much
@@ -154,7 +154,7 @@ class OutOfSample:
         return HeldOutPredictions(
             predicted,
             self.targets[numbers],
-            weight if factors is None else weight * factors,
+            weight * factors,
             self.rows_of(numbers).X,
             self.group_of(numbers),
             weight,
@@ -277,8 +277,7 @@ class UnseenRows:
         """At most `size` of the rows, drawn by their weights."""
         source = self.design.source
         rows, factors = draw_rows(source.weights, size, np.random.default_rng(seed))
-        source = source.take(rows)
-        source = source if factors is None else source.weighted(factors)
+        source = source.take(rows).weighted(factors)
         influence = self.influence
         if influence is not None:
             influence = Influence(*(part[rows] for part in influence))
