@@ -20,7 +20,7 @@ from bochner.features.structured import SignedHadamard, cheaper, of_shapes
 from bochner.kernels import Gaussian, Kernel
 from bochner.kernels.base import check_count, check_kernel
 
-# Bits of fractions of a turn that the farthest rows have
+# Bits of the fraction of a turn, of angles of very many turns
 FRACTION_BITS = 3
 
 
@@ -307,18 +307,18 @@ def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArr
     if may_be_far:
         from bochner.loops.trig import FAR
 
-        size = np.abs(T).max(axis=1)
-        far = np.flatnonzero(~(size < FAR))
-        endless = far[~np.isfinite(size[far])]
-        if len(endless):
+        far = np.flatnonzero(~(np.abs(T).max(axis=1) < FAR))
+        turns = T[far]
+        endless = ~np.isfinite(turns)
+        if endless.any():
             largest = np.finfo(X.dtype).max
-            rows = np.clip(as_dense(X[endless]), -largest, largest)
+            rows = np.clip(as_dense(X[far]), -largest, largest)
             rows /= np.abs(rows).max(axis=1, keepdims=True)
-            T[endless] = _turns(rows, factor, may_be_far=False)
-        # Numbers of more turns than have a fraction would be those of the origin: such
-        # a row comes nearer, and is still far from all others
-        resolved = 2.0 ** (np.finfo(T.dtype).nmant - FRACTION_BITS)
-        beyond = far[~(size[far] <= resolved)]
-        T[beyond] *= resolved / np.abs(T[beyond]).max(axis=1, keepdims=True)
-        T[far] -= np.rint(T[far])
+            turns = np.where(endless, _turns(rows, factor, may_be_far=False), turns)
+        # Of so many turns that no fraction is left the digits stand for one: whole
+        # turns would be the origin's
+        digits, size = np.frexp(turns)
+        most = np.finfo(T.dtype).nmant - FRACTION_BITS
+        turns = np.where(endless | (size > most), np.ldexp(digits, most), turns)
+        T[far] = turns - np.rint(turns)
     return T

@@ -211,6 +211,8 @@ def normal_vectors(
         return normal
     lengths = np.sqrt(rng.chisquare(n_features, size))
     whole = size // n_features * n_features
+    if not whole:
+        return orthonormal(normal) * lengths
     groups = normal[:, :whole].reshape(n_features, -1, n_features).transpose(1, 0, 2)
     directions = orthonormal(groups).transpose(1, 0, 2).reshape(n_features, whole)
     return np.hstack([directions, orthonormal(normal[:, whole:])]) * lengths

@@ -26,7 +26,7 @@ from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
-from bochner.inputs.checks import normalised_weights
+from bochner.inputs.checks import normalised_weights, refuse_mixed
 from bochner.inputs.opened import Stream, is_large, open_data
 from bochner.inputs.splits import checked_groups
 from bochner.kernels import Kernel
@@ -202,6 +202,7 @@ class TrainingRows:
         label_weights = self.summary.classes or {}
         is_text = any(isinstance(label, str) for label in label_weights)
         labels = np.array(list(label_weights), dtype=object if is_text else None)
+        refuse_mixed(labels)
         order = np.argsort(labels)
         return labels[order], np.array(list(label_weights.values()), np.float64)[order]
 

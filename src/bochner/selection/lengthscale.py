@@ -33,8 +33,6 @@ Gaussian Processes", Neural Computation 2001.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,26 +117,58 @@ class KernelScores:
         if self.scores and self.budget.is_over:
             return np.inf
         if self.binned:
-            bins = BinningFeatures(kernel, POLICY.kernel_grids, random_state=self.seed)
-            return self._held_out(bins)
-        waves = FourierFeatures(kernel, self.n_components, random_state=self.seed)
+            return self._held_out(kernel)
         if self.source.splits is not None:
-            return self._held_out(waves)
-        return self._left_out(waves)
+            return self._by_splits(kernel)
+        return self._left_out(kernel)
 
-    def _left_out(self, features: Any) -> float:
+    def _left_out(self, kernel: Stationary) -> float:
         """Leave-one-out error of Fourier features at the best alpha."""
-        design = Design(self.source, features.draw(len(self.spread)), np.float64)
+        features = FourierFeatures(
+            kernel, self.n_components, random_state=self.seed
+        ).draw(len(self.spread))
+        design = Design(self.source, features, np.float64)
         factor = factorise(design, 2)
         score = leave_one_out(factor, design)
         if self.alphas is None:
             return float(choose_alpha(factor, score)[2].min())
         return float(score(self.alphas).min())
 
-    def _held_out(self, features: Any) -> float:
-        """Error of features on rows that are held out, at the best alpha."""
-        design = Design(self.source, features.draw(len(self.spread)), np.float32)
-        ridge = IterativeRidge(design, self.seed)
+    def _by_splits(self, kernel: Stationary) -> float:
+        """Error of Fourier features on the rows that validate in each split, at the
+        best alpha of all splits.
+        """
+        source = self.source
+        assert source.splits is not None
+        features = FourierFeatures(
+            kernel, self.n_components, random_state=self.seed
+        ).draw(len(self.spread))
+        errors: NDArray | float = 0.0
+        total = 0.0
+        for fold in source.splits.folds(source.weights):
+            fitted, held_out = source.parts(fold)
+            shares = np.array(POLICY.shares)
+            n_alphas = len(shares if self.alphas is None else self.alphas)
+            factor = factorise(Design(fitted, features, np.float64), n_alphas)
+            alphas = self.alphas
+            if alphas is None:
+                alphas = shares * factor.bounds[1]
+            coefs, intercepts = zip(*map(factor.solve, alphas), strict=True)
+            predicted = Design(held_out, features, np.float64).predict(
+                np.hstack(coefs), np.concatenate(intercepts)
+            )
+            _, y, weight = held_out.whole()
+            squares = np.square(predicted.reshape(len(y), len(alphas), -1) - y[:, None])
+            errors = errors + weight @ squares.sum(axis=2)
+            total += weight.sum()
+        return float(np.min(errors) / total) if total else np.inf
+
+    def _held_out(self, kernel: Stationary) -> float:
+        """Error of bins on rows that are held out, at the best alpha."""
+        features = BinningFeatures(
+            kernel, POLICY.kernel_grids, random_state=self.seed
+        ).draw(len(self.spread))
+        ridge = IterativeRidge(Design(self.source, features, np.float32), self.seed)
         held_out = HeldOut(ridge, self.seed)
         if not held_out.folds:
             return np.inf
@@ -320,7 +350,6 @@ class LengthscaleTrial(NamedTuple):
         return losses
 
 
-@dataclass
 class LengthscaleSearch:
     """Kernels of the rows with columns of given lengths, up to a factor.
 
@@ -340,21 +369,26 @@ class LengthscaleSearch:
         Whether the losses are log losses of classes, not squared errors.
     """
 
-    rows: Block
-    name: str
-    way: str
-    lengths: NDArray
-    spread: NDArray
-    alphas: NDArray | None
-    is_classifier: bool = True
-
-    @cached_property
-    def probabilities(self) -> NDArray | None:
-        """Shares of the classes, one row's worth of which is shared by all."""
-        if not self.is_classifier:
-            return None
-        y = self.rows.y
-        return class_shares(both_classes(y), 1 / (len(y) + 2))
+    def __init__(
+        self,
+        rows: Block,
+        name: str,
+        way: str,
+        lengths: NDArray,
+        spread: NDArray,
+        alphas: NDArray | None,
+        is_classifier: bool = True,
+    ) -> None:
+        self.rows = rows
+        self.name = name
+        self.way = way
+        self.lengths = lengths
+        self.alphas = alphas
+        self.spread = spread
+        self.probabilities = None
+        if is_classifier:
+            shares = class_shares(both_classes(rows.y), 1 / (len(rows.y) + 2))
+            self.probabilities = shares
 
     def kernel(self, power: float) -> Stationary:
         """The kernel with the lengthscale 1.5^power times the spread of the columns."""
@@ -659,7 +693,7 @@ def class_shares(targets: NDArray, doubt: float = 0.0) -> NDArray[np.float64]:
     `doubt` is shared by all classes.
     """
     shares: NDArray = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
-    return doubt / targets.shape[1] + (1 - doubt) * shares
+    return doubt / targets.shape[1] + (1 - doubt) * shares if doubt else shares
 
 
 def _report(
