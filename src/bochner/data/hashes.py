@@ -107,26 +107,23 @@ def near_copies(X: Any) -> Indices | None:
     return None if len(first) == len(sums) else first[group]
 
 
-def come_again(different: Any, n_rows: int, have_other_targets: bool = False) -> bool:
-    """Whether rows are levels that come again, and equal ones no copies.
+def may_come_again(n_different: int, n_rows: int) -> bool:
+    """Whether less than a tenth of the rows differ, which may then be levels that come
+    again, and equal ones no copies.
+    """
+    return 1 < n_different < COPIED_SHARE * n_rows
 
-    Fewer than a tenth of the rows differ then, and they are very few, or have numbers
-    with few values alone, or equal ones mostly have different targets.
+
+def are_levels(different: Any) -> bool:
+    """Whether different rows, which may come again, are levels: they are very few, or
+    have categories and numbers with few values alone.
 
     Parameters
     ----------
     different : array, CSR matrix or data frame
-        The different rows.
-    n_rows : int
-        All of them.
-    have_other_targets : bool, default=False
-        Whether most equal rows have different targets.
     """
-    n = different.shape[0]
-    return 1 < n < COPIED_SHARE * n_rows and (
-        have_other_targets
-        or n < FEW_DIFFERENT
-        or not (sp.issparse(different) or _holds_quantities(different))
+    return different.shape[0] < FEW_DIFFERENT or not (
+        sp.issparse(different) or _holds_quantities(different)
     )
 
 

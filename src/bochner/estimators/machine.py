@@ -23,7 +23,12 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.arrays import Floats
 from bochner.data.alike_rows import column_of_groups, column_of_time
 from bochner.data.array_source import ArraySource, rows_of
-from bochner.data.hashes import come_again, near_copies, row_hashes
+from bochner.data.hashes import (
+    are_levels,
+    may_come_again,
+    near_copies,
+    row_hashes,
+)
 from bochner.data.row_splits import ROWS_ALONE, SPLITS_OF_CV
 from bochner.data.table import TableEncoder, TargetRows
 from bochner.data.table_input import finite_predictions
@@ -1491,8 +1496,10 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     first = None if rows.splits is not None else near_copies(X)
     if first is None:
         return rows
-    different = rows_of(X, np.unique(first))
-    if not come_again(different, len(first), _have_other_targets(first, rows.y)):
+    different = np.unique(first)
+    if not may_come_again(len(different), len(first)) or not (
+        _have_other_targets(first, rows.y) or are_levels(rows_of(X, different))
+    ):
         return replace(rows, X=rows_of(X, first))
     order = np.argsort(first, kind="stable")
     ordered = first[order]

@@ -95,7 +95,9 @@ def median(distances: NDArray, shares: NDArray) -> float:
     """Weighted median; 1 where there are no distances, or most are too small for a
     number.
     """
-    return (len(distances) and weighted_quantile(distances, shares, 0.5)) or 1.0
+    if not len(distances):
+        return 1.0
+    return weighted_quantile(distances, shares, 0.5) or 1.0
 
 
 def median_distance(X: Rows, weight: NDArray | None = None, p: int = 2) -> float:

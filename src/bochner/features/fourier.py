@@ -315,8 +315,8 @@ def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArr
             rows = np.clip(as_dense(X[far]), -largest, largest)
             rows /= np.abs(rows).max(axis=1, keepdims=True)
             turns = np.where(endless, _turns(rows, factor, may_be_far=False), turns)
-        # Of so many turns that no fraction is left the digits stand for one: whole
-        # turns would be the origin's
+        # Where no digit is left for a fraction of a turn, the leading digits stand for
+        # one: whole turns would be those of the origin
         digits, size = np.frexp(turns)
         most = np.finfo(T.dtype).nmant - FRACTION_BITS
         turns = np.where(endless | (size > most), np.ldexp(digits, most), turns)

@@ -201,7 +201,7 @@ class Metric(Cached):
             return U
         q = self.linear_.shape[1]
         mixed = product(U[:, :q], self.linear_.T.astype(X.dtype))
-        return np.hstack([mixed, U[:, q:]])
+        return mixed if q == U.shape[1] else np.hstack([mixed, U[:, q:]])
 
     def unmixed(self, X: NDArray) -> NDArray:
         """Coordinates of checked dense rows before the linear map, each of one

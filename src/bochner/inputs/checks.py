@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Number, Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -89,14 +89,14 @@ def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
 
 
 def refuse_mixed(labels: NDArray) -> None:
-    """Raise ValueError where some labels are text and others numbers, of which NumPy
+    """Raise ValueError where some labels are text and others are not, of which NumPy
     would make text.
     """
     if labels.dtype == object:
-        numbers = [one for one in labels if isinstance(one, Number) and one == one]
-        if numbers and any(isinstance(one, str) for one in labels):
+        other = [label for label in labels if not isinstance(label, str)]
+        if 0 < len(other) < len(labels):
             raise ValueError(
-                f"Some labels are text and others, such as {numbers[0]!r}, are not: "
+                f"Some labels are text and others, such as {other[0]!r}, are not: "
                 "make all of them text."
             )
 

@@ -115,6 +115,9 @@ class _Squares(NamedTuple):
 
     def write(self, K: NDArray) -> None:
         """Write the distances of all rows and those to fit."""
+        if not len(self.X):
+            K[:] = 0
+            return
         ends = self.factor * self.S.sum(axis=0, keepdims=True, dtype=K.dtype)
         one = np.ones_like(ends)
         left_matrix = np.concatenate([-2 * self.factor * self.L, ends, one])
@@ -125,6 +128,8 @@ class _Squares(NamedTuple):
     def weighted(self, W: NDArray) -> NDArray:
         """Sum_ij W_ij (S_im + S_jm - 2 L_im X_jm) of each column m."""
         n_fit = W.shape[1]
+        if not len(self.X):
+            return np.empty(0)
         one = np.ones(len(W), W.dtype)
         products = ((self.L @ W) * self.X[:, :n_fit]).sum(axis=1)
         sums: NDArray = (
@@ -140,6 +145,8 @@ def _squares(X: NDArray) -> _Squares:
 
 def _flags(T: NDArray) -> _Squares:
     """The L1 distances of columns of 0 and one other number each."""
+    if not len(T):
+        return _Squares(T, T, T, 1.0)
     tops = T.max(axis=1, keepdims=True)
     return _Squares(T, T / np.where(tops > 0, tops, T.dtype.type(1)), T, 1.0)
 
@@ -172,14 +179,19 @@ def diagonal_loss(
         )
         column_sums = _squares(X).weighted(space.K)
     else:
-        loose = np.delete(X, binary, axis=0)
+        loose = np.delete(X, binary, axis=0) if len(binary) else X
         flags = _flags(X[binary])
         columns = np.concatenate([loose[:q] + loose[q : 2 * q], loose[2 * q :]])
         loss, sums, log_noise_gradient = _weigh(
             flags, columns, loose, block.y, space, log_noise
         )
-        places = binary - np.arange(len(binary))
-        column_sums = np.insert(sums, places, flags.weighted(space.K))
+        column_sums = (
+            sums
+            if not len(binary)
+            else np.insert(
+                sums, binary - np.arange(len(binary)), flags.weighted(space.K)
+            )
+        )
     return BlockGradient(loss, -column_sums.astype(np.float64), log_noise_gradient)
 
 

@@ -111,7 +111,7 @@ def split(
     held_out = folds[0].held_out
     fitted = folds[0].fitted & (weight > 0)
     largest = float(weight.max())  # a common factor changes nothing
-    weight = weight / largest
+    weight = weight if largest == 1 else weight / largest
     rows = ArraySource(X, y, weight, content=source.content, splits=source.splits)
     first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
     alone = first_duplicate == np.arange(rows.n_rows)

@@ -618,7 +618,7 @@ class HeldOutRun(NamedTuple):
     @property
     def coef(self) -> NDArray:
         """Mean over the folds."""
-        return np.mean(self.coefs, axis=0)
+        return np.mean(self.coefs, axis=0) if len(self.coefs) > 1 else self.coefs[0]
 
 
 class HeldOut:

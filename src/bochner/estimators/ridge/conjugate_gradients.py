@@ -351,27 +351,38 @@ def calibrate_iteratively(
     equations = ridge.equations(others)
     predicted[calibrating] = ridge.predict(equations, run.coef)[calibrating]
     # Where splits are given, halves by chance would tell one row of a group by others
-    n_folds = 0
     if not rows.few and source.splits is None:
-        # As many folds as give enough rows
-        wanted = -(-SCALE_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others)))
-        n_folds = min(SCALE_FOLDS, wanted)
-    fold = (SCALE_FOLDS * uniform(ridge.design.row_hashes, rows.seed + 1)).astype(int)
-    most, tol = (
-        (POLICY.most_iterations, SCALE_TOL) if ridge.is_dense else (SCALE_STEPS, 0.0)
-    )
-    for k in range(n_folds):
-        fold_rows = others & (fold == k)
-        rest = others & ~fold_rows
-        if fold_rows.any() and rest.any():
-            of_rest = ridge.equations(rest)
-            columns = np.tile(penalty, (of_rest.shape[0], 1))
-            coef = ridge.solve(of_rest, columns, tol, most, visit=visit).coef
-            predicted[fold_rows] = ridge.predict(of_rest, coef)[fold_rows]
+        _predict_folds(ridge, penalty, others, predicted, rows.seed, visit)
     centre = LinearPredictor(
         _of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef)
     )
     return replace(rows, predicted=predicted[number], centre=centre)
+
+
+def _predict_folds(
+    ridge: IterativeRidge,
+    penalty: NDArray,
+    others: NDArray,
+    predicted: NDArray,
+    seed: int,
+    visit: Callable[[NDArray, int], bool],
+) -> None:
+    """Predict rows of the design by machines without their fold and those that
+    calibrate, for as many folds as give enough rows.
+    """
+    fold = (SCALE_FOLDS * uniform(ridge.design.row_hashes, seed + 1)).astype(int)
+    wanted = -(-SCALE_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others)))
+    most, tol = (
+        (POLICY.most_iterations, SCALE_TOL) if ridge.is_dense else (SCALE_STEPS, 0.0)
+    )
+    for k in range(min(SCALE_FOLDS, wanted)):
+        fold_rows = others & (fold == k)
+        rest = others & ~fold_rows
+        if fold_rows.any() and rest.any():
+            equations = ridge.equations(rest)
+            columns = np.tile(penalty, (equations.shape[0], 1))
+            coef = ridge.solve(equations, columns, tol, most, visit=visit).coef
+            predicted[fold_rows] = ridge.predict(equations, coef)[fold_rows]
 
 
 def _of_observations(
