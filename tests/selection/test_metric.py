@@ -15,6 +15,7 @@ from bochner.selection import learn_metric
 from bochner.selection import metric_learning as metrics
 from bochner.selection.metric_learning import (
     Basis,
+    LearningRows,
     Schedule,
     learn_principal,
     learning_sample,
@@ -473,6 +474,24 @@ class TestPrincipal:
             sample, np.ones(60), Schedule(120, 128), 0
         ).metric.transform(X)
         assert np.argmax(Z.std(axis=0)) == 2
+
+    def test_heavy_rows_decide(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((400, 6)) * [6, 5, 4, 3, 2, 1]
+        half = np.arange(400) % 2
+        y = np.where(half == 0, X[:, 0] / 6, X[:, 1] / 5)[:, np.newaxis]
+        first, second = (
+            learn_principal(
+                LearningRows(X, y, np.where(half == heavy, 1000.0, 1.0)),
+                np.ones(6),
+                Schedule(120, 128),
+                0,
+            ).metric.relevance_
+            for heavy in (0, 1)
+        )
+        # Both are equal where weights do not count
+        assert first[0] > second[0]
+        assert second[1] > first[1]
 
     def test_components_without_variance_are_left_out(self):
         rng = np.random.default_rng(0)
