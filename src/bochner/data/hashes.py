@@ -127,6 +127,22 @@ def are_levels(different: Any) -> bool:
     )
 
 
+def groups_of_copies(X: Any) -> Indices | None:
+    """Number of the group of near copies to which each row belongs, shape (n,); of
+    equal rows, where `X` is sparse. None where equal rows are levels that come again.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    """
+    copied = near_copies(X)
+    if copied is None:
+        copied = row_hashes(X)
+    _, first, group = np.unique(copied, return_index=True, return_inverse=True)
+    come_again = may_come_again(len(first), len(group)) and are_levels(X[first])
+    return None if come_again else group
+
+
 def _holds_quantities(X: Any) -> bool:
     """Whether a column of different rows, of an array or data frame, holds numbers or
     times of which most rows have one of their own.

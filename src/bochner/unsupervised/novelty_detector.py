@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from bochner.arrays import Floats
-from bochner.data.hashes import are_levels, may_come_again, near_copies, row_hashes
+from bochner.data.hashes import groups_of_copies, row_hashes
 from bochner.design.design import Design
 from bochner.design.reductions import Blocks
 from bochner.devices.conversion import any_arrays
@@ -324,11 +324,8 @@ def _weight_left_out(sample: Any, weight: NDArray, ratio: float) -> Floats:
     ratio : float
         Weight of all rows of the fit over that of the sample.
     """
-    copied = near_copies(sample)
-    if copied is None:  # also of sparse rows, which may still be equal
-        copied = row_hashes(sample)
-    _, first, group = np.unique(copied, return_index=True, return_inverse=True)
-    if may_come_again(len(first), len(weight)) and are_levels(sample[first]):
+    group = groups_of_copies(sample)
+    if group is None:
         return np.minimum(weight, 1.0)
     copies = np.bincount(group, weight)[group] - weight
     return weight + ratio * copies
