@@ -414,7 +414,7 @@ def test_a_worker_that_does_not_see_the_files(folder):
         SourceError,
         match=r"0\.parquet: a worker on .* cannot find this file.*all\s+workers see it",
     ):
-        source.without_parts().with_parts(span)
+        list(source.without_parts().with_parts(span).blocks(500))
     for table in (source.table, filter_rows(source.table, HashSplit(0.0, 0.5))):
         with pytest.raises(SourceError, match="cannot find this file"):
             scan(table, ROLES, False, 0, 500, engine=Farm())

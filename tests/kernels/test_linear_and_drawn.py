@@ -172,7 +172,11 @@ class TestLinear:
     @pytest.mark.parametrize(
         ("make", "error", "match"),
         [
-            (lambda: Linear("gaussian", A), TypeError, "kernels"),
+            (
+                lambda: Linear("gaussian", A),
+                TypeError,
+                "kernel must be a bochner kernel",
+            ),
             (lambda: Linear(Gaussian(), [1.0, 2.0]), TypeError, "matrix of numbers"),
             (lambda: Linear(Gaussian(), [["a"]]), TypeError, "matrix of numbers"),
             (

@@ -304,7 +304,7 @@ class TestParameters:
             (
                 lambda: Gabor(frequency=[1.0, 2.0])(np.eye(3)),
                 ValueError,
-                "2 frequencies, the data 3 features",
+                "2 frequencies and the data have 3 features",
             ),
             (
                 lambda: SpectralMixture(["a"], [0.0], [1.0]),
@@ -370,7 +370,7 @@ class TestParameters:
                 ValueError,
                 "2 lengthscales and the data have 3",
             ),
-            (lambda: Subspace(1.0, [0]), TypeError, "combine with kernels"),
+            (lambda: Subspace(1.0, [0]), TypeError, "kernel must be a bochner kernel"),
             (
                 lambda: Subspace(Gaussian(), [-1]),
                 ValueError,
@@ -381,7 +381,11 @@ class TestParameters:
                 ValueError,
                 "columns must be different numbers from 0 on",
             ),
-            (lambda: Additive(1.0, [[0]]), TypeError, "combine with kernels"),
+            (
+                lambda: Additive(1.0, [[0]]),
+                TypeError,
+                "kernel must be a bochner kernel",
+            ),
             (
                 lambda: Additive(Gaussian(), []),
                 TypeError,

@@ -5,7 +5,7 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -47,6 +47,7 @@ class GraphSums:
     gram: Any
     degree: Floats
     features: list[Any] | None = None
+    labelled: list[tuple[Any, NDArray, NDArray, NDArray]] = field(default_factory=list)
 
     @classmethod
     def empty(cls, n_landmarks: int, keeps: bool) -> GraphSums:
@@ -61,19 +62,23 @@ class GraphSums:
     def add(self, features: Any, blocks: Iterable[Block]) -> None:
         """Add the next rows, seen through a map to landmarks."""
         for X, targets, weight in blocks:
-            self.add_features(sp.csr_array(features.map_rows(X)), targets, weight)
-
-    def add_features(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
-        """Add the next rows, of features Z."""
-        wide = Z.astype(np.float64)
-        weighted = sp.diags_array(weight) @ wide
-        self.gram = self.gram + wide.T @ weighted
-        self.degree = self.degree + np.ravel(weighted.sum(axis=0))
-        if self.features is not None:
-            self.features.append(Z)
-        self.n_rows += len(weight)
+            Z = sp.csr_array(features.map_rows(X))
+            wide = Z.astype(np.float64)
+            rows = np.flatnonzero(targets.any(axis=1) & (weight > 0))
+            if len(rows):
+                beside = targets[rows], weight[rows], self.n_rows + rows
+                self.labelled.append((wide[rows], *beside))
+            weighted = sp.diags_array(weight) @ wide
+            self.gram = self.gram + wide.T @ weighted
+            self.degree = self.degree + np.ravel(weighted.sum(axis=0))
+            if self.features is not None:
+                self.features.append(Z)
+            self.n_rows += len(weight)
 
     def __iadd__(self, other: GraphSums) -> GraphSums:
+        self.labelled += [
+            (*rows, number + self.n_rows) for *rows, number in other.labelled
+        ]
         self.gram = self.gram + other.gram
         self.degree = self.degree + other.degree
         if self.features is not None and other.features is not None:
@@ -82,9 +87,7 @@ class GraphSums:
         return self
 
 
-def sum_graph(
-    design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = False
-) -> Any:
+def sum_graph(design: Design, keeps: bool = False) -> GraphSums:
     """Sums over all rows, in one pass over them on all threads, or by the workers of an
     engine.
 
@@ -102,7 +105,7 @@ def sum_graph(
     GraphSums, of this kind
     """
     work = SumOverRows(
-        partial(kind.empty, design.features.n_features_out, keeps),
+        partial(GraphSums.empty, design.features.n_features_out, keeps),
         BLOCK_ROWS,
         CALL_BYTES,
     )

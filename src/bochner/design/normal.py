@@ -94,11 +94,10 @@ class Sums:
                 T *= weight.astype(self.dtype, copy=False)
             self.add(sums, partial(features.backward, T))
             weights += row_sums(T)
-            if self.many:
-                self.add(
-                    squares[np.newaxis],
-                    partial(features.squares, weight[np.newaxis].astype(self.dtype)),
-                )
+            self.add(
+                squares[np.newaxis],
+                partial(features.squares, weight[np.newaxis].astype(self.dtype)),
+            )
             n_rows += int(np.count_nonzero(T[-1]))
         return Totals(sums, weights, squares, n_rows)
 
@@ -108,13 +107,6 @@ class Sums:
         for features, _, weight in blocks:
             self.add(total, partial(features.normal, V, weight))
         return total
-
-    def squares(self, blocks: Iterable[StoredRows], n_features: int) -> NDArray:
-        """Diagonal of Z'WZ, shape (D,), in the precision of the sums of blocks."""
-        diagonal = np.zeros((1, n_features), self.dtype)
-        for features, _, weight in blocks:
-            features.squares(weight[np.newaxis].astype(self.dtype), diagonal)
-        return diagonal[0]
 
     def centred_product(
         self,
@@ -189,7 +181,7 @@ class NormalEquations:
         sums = totals.sums
         weights = totals.weights
         self.n_rows = totals.n_rows
-        self._squares = totals.squares if self.sums.many else None
+        self._squares = totals.squares
         self.weight = float(weights[-1])
         self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
         self.target_mean = weights[:-1] / self.weight
@@ -230,10 +222,7 @@ class NormalEquations:
 
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""
-        if self._squares is not None:
-            diagonal = self._squares.astype(self.dtype)
-        else:
-            diagonal = summed(self.blocks, self.sums.squares, self.shape[1])
+        diagonal = self._squares.astype(self.dtype)
         diagonal -= (
             self.weight * np.square(self.feature_mean, dtype=np.float64)
         ).astype(self.dtype)

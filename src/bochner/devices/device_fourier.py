@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bochner.devices.device import Device, is_out_of_memory
 
@@ -83,7 +81,6 @@ def pieces(
         yield compute(*(array[start : start + step] for array in arrays))
 
 
-@dataclass(frozen=True)
 class DeviceFourier:
     """Fourier features on a device, without their amplitudes, so that all entries lie
     in [-1, 1].
@@ -102,19 +99,13 @@ class DeviceFourier:
         Of the columns; NumPy's.
     """
 
-    place: Device
-    frequencies: Any
-    offsets: Any
-    amplitudes: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, features: Any, place: Device, dtype: np.dtype) -> DeviceFourier:
-        """Those of drawn FourierFeatures, in a precision."""
-        frequencies, offsets = (
+    def __init__(self, features: Any, place: Device, dtype: np.dtype) -> None:
+        self.place = place
+        self.amplitudes = features.bounds()
+        self.frequencies, self.offsets = (
             place.put(array.astype(dtype))
             for array in (features.frequencies_, features.offsets_ % (2 * np.pi))
         )
-        return cls(place, frequencies, offsets, features.bounds())
 
     def write(self, X: Any, out: Any) -> None:
         """Write the features into an array of the device, shape (b, D).
@@ -122,20 +113,18 @@ class DeviceFourier:
         A few rows at a time, so that their angles take little memory beside the
         features.
         """
-        step = max(TILE // max(int(self.frequencies.shape[1]), 1), 1)
-        for start in range(0, X.shape[0], step):
-            self._write(X[start : start + step], out[start : start + step])
-
-    def _write(self, X: Any, out: Any) -> None:
         torch = self.place.torch
-        angles = self.place.product(X, self.frequencies)
-        m = int(angles.shape[1])
+        m = int(self.frequencies.shape[1])
         pairs = m - int(self.offsets.shape[0])
-        angles[:, pairs:] += self.offsets
-        for wave, start, stop, first in (
-            (torch.cos, 0, pairs, 0),
-            (torch.sin, 0, pairs, pairs),
-            (torch.cos, pairs, m, 2 * pairs),
-        ):
-            if start < stop:
-                wave(angles[:, start:stop], out=out[:, first : first + stop - start])
+        step = max(TILE // max(m, 1), 1)
+        for rows in (slice(a, a + step) for a in range(0, X.shape[0], step)):
+            angles = self.place.product(X[rows], self.frequencies)
+            angles[:, pairs:] += self.offsets
+            for wave, start, stop, first in (
+                (torch.cos, 0, pairs, 0),
+                (torch.sin, 0, pairs, pairs),
+                (torch.cos, pairs, m, 2 * pairs),
+            ):
+                if start < stop:
+                    columns = slice(first, first + stop - start)
+                    wave(angles[:, start:stop], out=out[rows, columns])

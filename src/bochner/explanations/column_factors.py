@@ -109,18 +109,17 @@ class Waves:
 
         To one of shape (n, d, d, K) their interactions are added, above the diagonal.
         """
-        from bochner.loops.coalitions import WAVES, add_wave_pairs, add_waves
+        from bochner.loops.coalitions import WAVES, add_waves
 
         U = self.coordinates.of(X)
         V = self.coordinates.of(background)
         d = len(self.columns)
         if d < values.ndim - 2:
             return
-        sums = np.zeros((len(U), *[d] * (values.ndim - 2), values.shape[-1]))
+        sums = np.zeros((len(U), d, 1 if values.ndim == 3 else d, values.shape[-1]))
         rules = quadratures(d)
         few = int(np.clip(ENTRIES // (d * TILE), 1, 32))
         parts = [slice(a, a + few) for a in range(0, len(U), few)]
-        add_products = add_waves if values.ndim == 3 else add_wave_pairs
 
         def add(block: NDArray, W: NDArray, C: Any, other: Any, part: slice) -> None:
             rows = U[part]
@@ -129,7 +128,7 @@ class Waves:
                 for places in self._places
             ]
             angles = self._angles(rows, W)
-            add_products(angles, other, np.stack(differ, axis=2), rules, C, sums[part])
+            add_waves(angles, other, np.stack(differ, axis=2), rules, C, sums[part])
 
         for first in range(0, self.frequencies.shape[1], TILE):
             # Some frequencies, and parts of their coefficients, filled up with zeros
@@ -142,6 +141,7 @@ class Waves:
                 block = V[b : b + 4 * few]
                 other = self._angles(block, W)
                 in_threads(partial(add, block, W, C, other), parts)
+        sums = sums[:, :, 0] if values.ndim == 3 else sums
         values[_where(self.columns, values)] += sums / len(V)
 
     def _angles(self, U: NDArray, W: NDArray) -> tuple[NDArray, ...]:

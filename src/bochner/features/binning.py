@@ -200,7 +200,7 @@ class BinningFeatures(FeatureMap):
         self.pitches_[dropped], self.shifts_[dropped] = np.inf, 0.0
 
     def _check_parameters(self) -> None:
-        check_kernel(self.kernel, "Laplacian(2.0)")
+        check_kernel(self.kernel, example="Laplacian(2.0)")
         check_count(self.n_grids, "n_grids", 31)
         if self.n_buckets is not None:
             check_count(self.n_buckets, "n_buckets", 31)

@@ -164,7 +164,7 @@ def on_device(features: Any, place: Device, dtype: DTypeLike) -> DeviceFeatures 
     if (dtype == np.float64 and not place.has_double) or not_on_devices(features):
         return None
     parts = tuple(leaves(features))
-    waves = [DeviceFourier.of(leaf.features, place, dtype) for leaf in parts]
+    waves = [DeviceFourier(leaf.features, place, dtype) for leaf in parts]
     amplitudes = [np.sqrt(leaf.weight) * leaf.features.bounds() for leaf in parts]
     return DeviceFeatures(
         features, place, dtype, parts, tuple(waves), np.concatenate(amplitudes)

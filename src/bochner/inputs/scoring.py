@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import is_classifier
 
 from bochner.data.columns import unmasked, values_of
@@ -15,7 +14,7 @@ from bochner.inputs.opened import open_data
 from bochner.sources.base import SourceError
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.opening import is_streamed
-from bochner.sources.rows import concat, finite_batches
+from bochner.sources.rows import finite_batches, joined
 from bochner.sources.rowwise import inputs_of
 
 
@@ -62,16 +61,14 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             answers = self.predict(inputs_of(X, names)), y, sample_weight
         else:
             # Of no rows more than predictions, targets and weights is gathered
-            read: list[tuple[Any, Any, Any]] = []
+            read = []
             for batch in finite_batches(stream.table.parts):
                 rows = stream.roles.rows(batch)
                 predicted = self.predict(inputs_of(rows.X, names))
-                read.append((predicted, rows.y, rows.weight))
+                read.append(rows._replace(X=predicted))
             if not read:
                 raise SourceError(f"{stream.table.what}: there are no rows to score")
-            predictions, targets, weights = zip(*read, strict=True)
-            weight = None if weights[0] is None else np.concatenate(weights)
-            answers = concat(predictions), np.concatenate(targets), weight
+            answers = joined(read)[:3]
     predictions, y, sample_weight = answers
     y = values_of(y)
     sample_weight = unmasked(sample_weight)

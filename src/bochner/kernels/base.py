@@ -253,9 +253,6 @@ class Leaf(Kernel):
         return [(1.0, (self,))]
 
     @abstractmethod
-    def _gram(self, X: NDArray, Y: NDArray) -> NDArray: ...
-
-    @abstractmethod
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """Columns that the kernel compares, of `n_features`; ValueError where there
         are too few.
@@ -267,7 +264,6 @@ class Leaf(Kernel):
         of those columns,); ValueError where they do not fit.
         """
 
-    @abstractmethod
     def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
         """Raise ValueError where those columns of the rows hold values that the maps
         of this kernel do not serve.
@@ -319,7 +315,7 @@ class Around(Leaf):
     leaf: Leaf
 
     def _validate(self) -> None:
-        check_kernels(self.leaf)
+        check_kernel(self.leaf)
 
     def spectral_measure(self) -> SpectralMeasure:
         """Distribution of the frequencies of the leaf, at unit lengthscale."""
@@ -335,7 +331,7 @@ class Pair(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        check_kernels(self.left, self.right)
+        check_kernel(self.left, self.right)
 
 
 class Sum(Pair):
@@ -374,7 +370,7 @@ class Scaled(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        check_kernels(self.kernel)
+        check_kernel(self.kernel)
         check_positive(self.factor, "factor")
 
     def terms(self) -> list[Term]:
@@ -405,21 +401,12 @@ def check_count(value: Any, name: str, limit: int | None = None) -> None:
         raise ValueError(f"{name} must be positive{below}, got {value}.")
 
 
-def check_kernel(kernel: Any, example: str = "Gaussian(2.0)") -> None:
-    """Raise TypeError, which names an example, unless it is a kernel."""
-    if not isinstance(kernel, Kernel):
-        raise TypeError(
-            f"kernel must be a bochner kernel such as {example}, got {kernel!r}."
-        )
-
-
-def check_kernels(*kernels: object) -> None:
-    """Raise TypeError unless all are kernels."""
+def check_kernel(*kernels: Any, example: str = "Gaussian(2.0)") -> None:
+    """Raise TypeError, which names an example, unless all are kernels."""
     for kernel in kernels:
         if not isinstance(kernel, Kernel):
             raise TypeError(
-                "Kernels combine with kernels and positive numbers, got "
-                f"{type(kernel).__name__}."
+                f"kernel must be a bochner kernel such as {example}, got {kernel!r}."
             )
 
 

@@ -5,6 +5,7 @@ each column.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,10 +111,7 @@ class Radial(OfFunction):
         """Distribution of the length of the frequencies by dimension; drawing raises
         ValueError if it is negative.
         """
-        return RadialLaw(
-            lambda u, d: hankel_law(self._evaluate, d).quantile(u),
-            lambda d: hankel_law(self._evaluate, d).second_moment,
-        )
+        return RadialLaw(partial(hankel_law, self._evaluate))
 
 
 class Coordinatewise(OfFunction):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.arrays import Floats
-from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernels
+from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernel
 
 
 class Mapped(Around):
@@ -124,7 +124,7 @@ class Linear(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        check_kernels(self.kernel)
+        check_kernel(self.kernel)
         try:
             matrix: Any = np.asarray(self.matrix)
         except ValueError:  # rows of unequal length

@@ -56,21 +56,9 @@ class Gabor(Stationary):
 
     def _validate(self) -> None:
         super()._validate()
-        frequency = np.asarray(self.frequency)
-        if (
-            frequency.dtype.kind not in "iuf"
-            or frequency.ndim > 1
-            or frequency.size == 0
-        ):
-            raise TypeError(
-                "frequency must be a number or one number per feature, got "
-                f"{self.frequency!r}."
-            )
-        if not np.all(np.isfinite(frequency)):
-            raise ValueError(f"frequency must be finite, got {self.frequency!r}.")
-        sizes = {
-            np.size(value) for value in (self.lengthscale, frequency) if np.ndim(value)
-        }
+        check_units(self.frequency, "frequency", positive=False)
+        both = self.lengthscale, self.frequency
+        sizes = {np.size(value) for value in both if np.ndim(value)}
         if len(sizes) > 1:
             raise ValueError(
                 f"lengthscale and frequency must be of one length, got {sorted(sizes)}."
@@ -80,11 +68,7 @@ class Gabor(Stationary):
         """Lengthscales; ValueError where their number, or that of the frequencies,
         is another.
         """
-        if np.ndim(self.frequency) and np.size(self.frequency) != n_features:
-            raise ValueError(
-                f"The kernel has {np.size(self.frequency)} frequencies, the data "
-                f"{n_features} features."
-            )
+        units(self.frequency, "frequencies", n_features)
         return super().scales(n_features)
 
     @property

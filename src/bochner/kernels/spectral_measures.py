@@ -5,6 +5,7 @@ Bochner's theorem, at unit lengthscale.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,19 +73,17 @@ class RadialLaw(Uncorrelated):
         Variance of a coordinate in d dimensions.
     """
 
-    quantile: Callable[[NDArray, int], NDArray]
-    second_moment: Callable[[int], float]
+    law: Callable[[int], Any]
     n_uniforms: int = 1
 
     def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
         """Frequencies in the directions of the normal vectors, shape (d, size)."""
-        return normal * (
-            self.quantile(uniform[0], len(normal)) / np.linalg.norm(normal, axis=0)
-        )
+        lengths = self.law(len(normal)).quantile(uniform[0])
+        return normal * (lengths / np.linalg.norm(normal, axis=0))
 
     def moments(self, n_features: int) -> NDArray:
         """Second moments of the coordinates, shape (n_features,)."""
-        return np.full(n_features, self.second_moment(n_features))
+        return np.full(n_features, self.law(n_features).second_moment)
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,24 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.arrays import Floats
 from bochner.kernels.base import Leaf
 
 
-def check_units(parameter: Any, name: str) -> None:
+def check_units(parameter: Any, name: str, positive: bool = True) -> None:
     """Raise TypeError unless a parameter is a number or one for each feature,
     ValueError unless all are positive and finite.
     """
     values = np.asarray(parameter)
-    if values.dtype.kind not in "iuf" or values.ndim > 1:
+    if values.dtype.kind not in "iuf" or values.ndim > 1 or not values.size:
         raise TypeError(
             f"{name} must be a number or one number per feature, got {parameter!r}."
         )
-    if values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError(f"{name} must be positive and finite, got {parameter!r}.")
+    if not np.isfinite(values).all() or (positive and values.min() <= 0):
+        sign = "positive and " if positive else ""
+        raise ValueError(f"{name} must be {sign}finite, got {parameter!r}.")
 
 
 def units(parameter: Any, names: str, n_features: int) -> Floats:
@@ -87,11 +87,6 @@ class Stationary(Leaf):
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """All columns."""
         return np.arange(n_features)
-
-    def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
-        """Raise ValueError where those columns of the rows hold values that the maps
-        of this kernel do not serve.
-        """
 
     def n_coordinates(self, n_features: int) -> int:
         """One coordinate for each column."""

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
-from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernels
+from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernel
 from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import Separable, SpectralMeasure
 from bochner.kernels.stationary import Stationary
@@ -205,7 +205,7 @@ class Subspace(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        check_kernels(self.kernel)
+        check_kernel(self.kernel)
         _check_columns(self.columns, "columns")
 
     def terms(self) -> list[Term]:
@@ -249,7 +249,7 @@ class Additive(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        check_kernels(self.kernel)
+        check_kernel(self.kernel)
         if not isinstance(self.groups, list | tuple | np.ndarray) or not len(
             self.groups
         ):

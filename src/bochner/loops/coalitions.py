@@ -88,58 +88,6 @@ def _factors(row_angles, background_angles, place, differ, work, active):
     return count
 
 
-@compiled_sums
-def add_waves(row_angles, background_angles, differ, rules, coef, values):
-    """Add the Shapley values of waves, summed over the background rows, to `values`,
-    shape (n, d, K).
-
-    row_angles, background_angles : cosines and sines of half the angles, of shape (n,
-    d, m) and (B, d, m), m a multiple of WAVES, and of their sums over the columns, (n,
-    m) and (B, m). differ : bool array of shape (n, B, d). rules : number of nodes for
-    each number of columns that differ, shape (d + 1,), and the positive nodes and their
-    weights, in row h those of a rule of h. coef : real and imaginary parts of the
-    coefficients, each of shape (K, m).
-
-    What belongs to a column is side by side in one array, and indices are unsigned, so
-    that the compiler knows that nothing overlaps.
-    """
-    use_wide_vectors()
-    _, _, real, imaginary = row_angles
-    _, _, other_real, other_imaginary = background_angles
-    sizes, nodes, weights = rules
-    work, active = (
-        np.empty((7 * (values.shape[1] + 2), WAVES)),
-        np.empty(values.shape[1], np.int64),
-    )
-    for block in range(np.uint64(real.shape[1] // WAVES)):
-        first = block * _STEP
-        for i in range(real.shape[0]):
-            for b in range(other_real.shape[0]):
-                count = _factors(
-                    row_angles, background_angles, (i, b, first), differ, work, active
-                )
-                n_active, size = np.uint64(count), sizes[count]
-                for h in range(size):
-                    _all_but_one(work, n_active, nodes[size, h], weights[size, h])
-                for k in range(values.shape[2]):
-                    for t in range(_STEP):
-                        c, s = real[i, first + t], imaginary[i, first + t]
-                        e, f = other_real[b, first + t], other_imaginary[b, first + t]
-                        turned = coef[0][k, first + t] * (c * f + s * e) + coef[1][
-                            k, first + t
-                        ] * (c * e - s * f)
-                        work[_R, t] = -2 * turned
-                    for a in range(n_active):
-                        offset, total = (a + _ONE) * _PARTS, 0.0
-                        for t in range(_STEP):
-                            total += (
-                                work[_R, t]
-                                * work[offset + _S, t]
-                                * work[offset + _SUM, t]
-                            )
-                        values[i, active[a], k] += total
-
-
 @compiled_inside
 def _all_but_two(work, pairs, n_active, x):
     """Add the real parts of the products of all factors but two, after
@@ -163,20 +111,31 @@ def _all_but_two(work, pairs, n_active, x):
 
 
 @compiled_sums
-def add_wave_pairs(row_angles, background_angles, differ, rules, coef, values):
-    """Add the Shapley interactions of waves to `values`, shape (n, d, d, K), above the
-    diagonal; see `add_waves`.
+def add_waves(row_angles, background_angles, differ, rules, coef, values):
+    """Add the Shapley values of waves, summed over the background rows, to `values`,
+    shape (n, d, 1, K); or their interactions, to values of shape (n, d, d, K), above
+    the diagonal.
 
-    Of two columns these are -4 sin h_j sin h_k times the mean of the product of all
-    other factors.
+    row_angles, background_angles : cosines and sines of half the angles, of shape (n,
+    d, m) and (B, d, m), m a multiple of WAVES, and of their sums over the columns, (n,
+    m) and (B, m). differ : bool array of shape (n, B, d). rules : number of nodes for
+    each number of columns that differ, shape (d + 1,), and the positive nodes and their
+    weights, in row h those of a rule of h. coef : real and imaginary parts of the
+    coefficients, each of shape (K, m).
+
+    Interactions of two columns are -4 sin h_j sin h_k times the mean of the product of
+    all other factors.
+
+    What belongs to a column is side by side in one array, and indices are unsigned, so
+    that the compiler knows that nothing overlaps.
     """
     use_wide_vectors()
     _, _, real, imaginary = row_angles
     _, _, other_real, other_imaginary = background_angles
     sizes, nodes, weights = rules
-    d = values.shape[1]
+    d, pairwise = values.shape[1], values.shape[2] > 1
     work, active = np.empty((7 * (d + 2), WAVES)), np.empty(d, np.int64)
-    pairs = np.empty((d * (d - 1) // 2, WAVES))
+    pairs = np.empty((d * (d - 1) // 2 if pairwise else 0, WAVES))
     for block in range(np.uint64(real.shape[1] // WAVES)):
         first = block * _STEP
         for i in range(real.shape[0]):
@@ -188,18 +147,30 @@ def add_wave_pairs(row_angles, background_angles, differ, rules, coef, values):
                 pairs[: count * (count - 1) // 2] = 0.0
                 for h in range(size):
                     _all_but_one(work, n_active, nodes[size, h], weights[size, h])
-                    _all_but_two(work, pairs, n_active, nodes[size, h])
+                    if pairwise:
+                        _all_but_two(work, pairs, n_active, nodes[size, h])
                 for k in range(values.shape[3]):
                     for t in range(_STEP):
                         c, s = real[i, first + t], imaginary[i, first + t]
                         e, f = other_real[b, first + t], other_imaginary[b, first + t]
-                        turned = coef[0][k, first + t] * (c * e - s * f) - coef[1][
-                            k, first + t
-                        ] * (c * f + s * e)
-                        work[_R, t] = -4 * turned
+                        u, v = coef[0][k, first + t], coef[1][k, first + t]
+                        even, odd = c * e - s * f, c * f + s * e
+                        turned = (
+                            2 * (u * even - v * odd) if pairwise else u * odd + v * even
+                        )
+                        work[_R, t] = -2 * turned
                     pair = 0
                     for a in range(n_active):
-                        offset = (a + _ONE) * _PARTS
+                        offset, total = (a + _ONE) * _PARTS, 0.0
+                        if not pairwise:
+                            for t in range(_STEP):
+                                total += (
+                                    work[_R, t]
+                                    * work[offset + _S, t]
+                                    * work[offset + _SUM, t]
+                                )
+                            values[i, active[a], 0, k] += total
+                            continue
                         for other in range(a + _ONE, n_active):
                             after, total = (other + _ONE) * _PARTS, 0.0
                             for t in range(_STEP):

@@ -5,39 +5,7 @@ given the other grids, all coefficients of a grid have their best values at once
 pass that sums over the rows of each bin, and one that adds the changes to the rows.
 """
 
-from bochner.loops.compile import compiled, compiled_inside
-
-
-@compiled_inside
-def _sum_rows(bins, gradient, curvature, change, slopes, bends):
-    """Sum first and second derivatives over the rows of each bin."""
-    for i in range(bins.shape[0]):
-        k = bins[i]
-        if k >= 0:
-            slopes[k] += gradient[i] + curvature[i] * change[i]
-            bends[k] += curvature[i]
-
-
-@compiled_inside
-def _change_and_sum_rows(
-    before, steps, bins, gradient, curvature, change, slopes, bends
-):
-    """Add the steps of the grid before, and sum as `_sum_rows` does, in one pass."""
-    for i in range(bins.shape[0]):
-        j, k = before[i], bins[i]
-        if j >= 0:
-            change[i] += steps[j]
-        if k >= 0:
-            slopes[k] += gradient[i] + curvature[i] * change[i]
-            bends[k] += curvature[i]
-
-
-@compiled_inside
-def _change_rows(bins, steps, change):
-    """Add the steps of a grid to the fitted values of its rows."""
-    for i in range(bins.shape[0]):
-        if bins[i] >= 0:
-            change[i] += steps[bins[i]]
+from bochner.loops.compile import compiled
 
 
 @compiled
@@ -58,29 +26,28 @@ def descend(
     sums : array of shape (2, 2, B), for at most B bins of a grid; overwritten.
     """
     last = ids.shape[0] - 1
+    sums[1, 0] = 0
     for p in range(last + 1):
         grid_coefficients = coef[columns[p, 0] : columns[p, 1]]
         # The steps of the grid before stay in one half while the other one is filled.
-        slopes, bends, before = sums[p % 2, 0], sums[p % 2, 1], sums[1 - p % 2, 0]
+        slopes, bends, steps = sums[p % 2, 0], sums[p % 2, 1], sums[1 - p % 2, 0]
         for k in range(grid_coefficients.shape[0]):
             slopes[k] = bends[k] = 0
-        if p == 0:
-            _sum_rows(ids[p], gradient, curvature, change, slopes, bends)
-        else:
-            _change_and_sum_rows(
-                ids[p - 1],
-                before,
-                ids[p],
-                gradient,
-                curvature,
-                change,
-                slopes,
-                bends,
-            )
+        before, bins = ids[max(p - 1, 0)], ids[p]
+        for i in range(bins.shape[0]):
+            j, k = before[i], bins[i]
+            if j >= 0:
+                change[i] += steps[j]
+            if k >= 0:
+                slopes[k] += gradient[i] + curvature[i] * change[i]
+                bends[k] += curvature[i]
         value, penalty = values[p], penalties[p]
         for k in range(grid_coefficients.shape[0]):
             slope = value * slopes[k] + penalty * grid_coefficients[k]
             step = -rate * slope / (value * value * bends[k] + penalty)
             grid_coefficients[k] += step
             slopes[k] = value * step
-    _change_rows(ids[last], sums[last % 2, 0], change)
+    bins, steps = ids[last], sums[last % 2, 0]
+    for i in range(bins.shape[0]):
+        if bins[i] >= 0:
+            change[i] += steps[bins[i]]

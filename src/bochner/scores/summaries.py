@@ -17,9 +17,7 @@ from bochner.markup import number
 from bochner.scores.measures import (
     Z,
     expected_calibration_error,
-    interval_coverage,
     interval_losses,
-    interval_width,
     judged_event,
     wilson_interval,
 )
@@ -103,8 +101,6 @@ def classification(
     group : int array of shape (n,), optional
         Of rows that belong together; errors are then those of groups.
     """
-    n = len(labels)
-    right = predicted == labels
     is_known_class = labels >= 0
     rows = labels[is_known_class]
     if baseline is None:
@@ -114,13 +110,8 @@ def classification(
         -np.log(np.maximum(p, np.finfo(float).eps))
         for p in (proba[is_known_class, rows], shares[rows])
     )
-    p = float(right.mean())
-    accuracy = _score(
-        p, math.sqrt(p * (1 - p) / n), float((labels == shares.argmax()).mean())
-    )
-    accuracy["interval"] = wilson_interval(p, n).tolist()
-    if group is not None:
-        accuracy |= _share_of_groups(right, group)
+    accuracy = _share(predicted == labels, group)
+    accuracy["baseline"] = float((labels == shares.argmax()).mean())
     known_group = None if group is None else group[is_known_class]
     given = (proba[is_known_class], np.tile(shares, (len(rows), 1)))
     calibration = [
@@ -158,22 +149,16 @@ def intervals(
     group : int array of shape (n,), optional
         Of rows that belong together; errors are then those of groups.
     """
-    covered = interval_coverage(y, interval)
-    widths = np.diff(interval)[:, 0]
-    losses = interval_losses(y, interval, coverage)
-    shares = _score(covered, math.sqrt(covered * (1 - covered) / len(y)), None)
-    shares["interval"] = wilson_interval(covered, len(y)).tolist()
-    if group is not None:
-        inside = (interval[:, 0] <= y) & (y <= interval[:, 1])
-        shares |= _share_of_groups(inside, group)
+    low, high = interval.T
+    widths, losses = (
+        _mean(values, None, group)
+        for values in (high - low, interval_losses(y, interval, coverage))
+    )
     return {
-        "interval_coverage": shares | {"asked_for": coverage},
-        "interval_width": _score(
-            interval_width(interval), _standard_error(widths, group), None, low=0.0
-        ),
-        "interval_score": _score(
-            losses.mean(), _standard_error(losses, group), None, low=0.0
-        ),
+        "interval_coverage": _share((low <= y) & (y <= high), group)
+        | {"asked_for": coverage},
+        "interval_width": widths,
+        "interval_score": losses,
     }
 
 
@@ -218,12 +203,13 @@ def regression(
 
 
 def _mean(
-    values: NDArray, plain: NDArray, group: NDArray | None = None
+    values: NDArray, plain: NDArray | None, group: NDArray | None = None
 ) -> dict[str, Any]:
     if not len(values):
         return _score(None, None, None)
     error = _standard_error(values, group)
-    return _score(values.mean(), error, plain.mean(), low=0.0)
+    baseline = None if plain is None else plain.mean()
+    return _score(values.mean(), error, baseline, low=0.0)
 
 
 def _standard_error(values: NDArray, group: NDArray | None = None) -> float | None:
@@ -241,16 +227,19 @@ def _standard_error(values: NDArray, group: NDArray | None = None) -> float | No
     return None
 
 
-def _share_of_groups(are_right: NDArray, group: NDArray) -> dict[str, Any]:
-    """Standard error and interval of a share of rows that belong to groups: Wilson's,
-    of as many independent rows as have that error, or of one a group.
+def _share(are_right: NDArray, group: NDArray | None) -> dict[str, Any]:
+    """A share of rows, with Wilson's interval; of rows that belong to groups that
+    of as many independent rows as have its standard error, or of one a group.
     """
-    error = _standard_error(are_right.astype(np.float64), group)
     share = float(are_right.mean())
-    n_groups = len(np.unique(group))
-    n = share * (1 - share) / error**2 if error else n_groups
-    interval = wilson_interval(share, min(n, len(group)))
-    return {"standard_error": error, "interval": interval.tolist()}
+    n: float = len(are_right)
+    spread = share * (1 - share)
+    error: float | None = math.sqrt(spread / n)
+    if group is not None:
+        error = _standard_error(are_right.astype(np.float64), group)
+        n = min(spread / error**2 if error else len(np.unique(group)), n)
+    interval = wilson_interval(share, n).tolist()
+    return _score(share, error, None) | {"interval": interval}
 
 
 def _score(

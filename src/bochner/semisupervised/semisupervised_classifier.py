@@ -184,7 +184,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         graph = self._fit_graph(X, y, sample_weight, groups)
         members = graph.targets
         factors = self._factors(graph)
-        graph.change_targets(lambda targets: targets * factors)
+        graph.targets = members * factors
+        graph.given = graph.given * factors
         few = bool((graph.weight @ members).min() < FEW_LABELS)
         smooth = self._chosen(graph, self._candidates(few), members, few)
         # What becomes of the rows of the fit, and coefficients for others

@@ -134,11 +134,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         self.mean_ = np.average(Y, axis=0, weights=weight)
         deviation = np.sqrt(np.average((Y - self.mean_) ** 2, axis=0, weights=weight))
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
-        graph.change_targets(
-            lambda targets: np.hstack(
-                [(targets[:, :-1] - self.mean_) / self.scale_, targets[:, -1:]]
-            )
-        )
+        for targets in (graph.targets, graph.given):
+            targets[:, :-1] = (targets[:, :-1] - self.mean_) / self.scale_
         smooth = self._chosen(graph)
         values = of_all_rows(graph, smooth)
         self.transduction_ = None if values is None else self._numbers(values)

@@ -4,8 +4,7 @@ with their leave-one-out values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,36 +26,6 @@ LEAST_EIGENVALUE = 1e-8  # of S, of whose eigenvectors less is noise
 MOST_INFLUENCES = 2000  # rows with a target whose own share in their value is computed
 
 
-@dataclass
-class LabelledSums(GraphSums):
-    """Sums of a graph, and its rows with a target.
-
-    Attributes
-    ----------
-    labelled : list of tuple
-        Features, targets, weights and numbers of the rows with a target.
-    """
-
-    labelled: list[tuple[Any, NDArray, NDArray, NDArray]] = field(default_factory=list)
-
-    def add_features(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
-        """Add the next rows, of features Z; a row without a target has zeros alone."""
-        rows = np.flatnonzero(targets.any(axis=1) & (weight > 0))
-        if len(rows):
-            wide = Z[rows].astype(np.float64)
-            beside = targets[rows], weight[rows], self.n_rows + rows
-            self.labelled.append((wide, *beside))
-        super().add_features(Z, targets, weight)
-
-    def __iadd__(self, other: GraphSums) -> LabelledSums:
-        assert isinstance(other, LabelledSums)
-        self.labelled += [
-            (*rows, number + self.n_rows) for *rows, number in other.labelled
-        ]
-        super().__iadd__(other)
-        return self
-
-
 def graph_of(design: Design, n_values: int) -> Graph:
     """The graph of all rows, in one pass over them.
 
@@ -71,7 +40,7 @@ def graph_of(design: Design, n_values: int) -> Graph:
     row = design.features.stored_bytes(np.dtype(np.float32), False) + 8 * n_values
     n_rows = design.source.n_rows
     keeps = n_rows is not None and row * n_rows <= KEPT_BYTES
-    return Graph(sum_graph(design, LabelledSums, keeps), design.dtype)
+    return Graph(sum_graph(design, keeps), design.dtype)
 
 
 class Graph(AnchorGraph):
@@ -99,7 +68,7 @@ class Graph(AnchorGraph):
 
     group: Indices | None = None
 
-    def __init__(self, sums: LabelledSums, dtype: DTypeLike) -> None:
+    def __init__(self, sums: GraphSums, dtype: DTypeLike) -> None:
         super().__init__(sums)
         self.dtype = np.dtype(dtype)
         if not sums.labelled:
@@ -128,12 +97,6 @@ class Graph(AnchorGraph):
         """
         # Of equal rows the first one's
         self.group = group[self.number[np.unique(self.of, return_index=True)[1]]]
-
-    def change_targets(self, change: Callable[[NDArray], NDArray]) -> None:
-        """Put what ``change`` makes of arrays of targets, row by row, in their
-        place.
-        """
-        self.targets, self.given = change(self.targets), change(self.given)
 
     @cached_property
     def back(self) -> Floats:
@@ -210,7 +173,6 @@ class Smooth(NamedTuple):
     v: Floats
     own: float
     influence: Floats | None
-    shrinks: bool
     origin: Floats | float = 0.0
     reach: Floats | None = None
     influences: Floats | None = None
@@ -238,7 +200,7 @@ class Spreading:
         v = self.alpha * graph.spread(self.alpha, back)
         influence, reach, pairs = _influence(graph, self.alpha)
         reach = reach if self.is_centred else None
-        return Smooth(v, 1.0, influence, False, origin, reach, pairs)
+        return Smooth(v, 1.0, influence, origin, reach, pairs)
 
 
 class Poisson(Spreading):
@@ -280,7 +242,7 @@ class SmoothRidge:
         pairs = None
         if graph.group is not None and len(weight) <= MOST_INFLUENCES:
             pairs = B @ inverse @ B.T * weight
-        return Smooth(V @ c, 0.0, influence, shrinks=True, influences=pairs)
+        return Smooth(V @ c, 0.0, influence, influences=pairs)
 
 
 Smoother = Spreading | SmoothRidge
@@ -321,7 +283,7 @@ def left_out(graph: Graph, smooth: Smooth) -> Floats | None:
         return None
     h = smooth.influence[:, np.newaxis]
     values = f - h * e
-    if smooth.shrinks:
+    if not smooth.own:
         return values / np.maximum(1 - h, 1e-6)
     if smooth.reach is not None:
         rest = smooth.reach[:, np.newaxis] - h
@@ -345,7 +307,7 @@ def _groups_left_out(graph: Graph, smooth: Smooth, f: NDArray, e: NDArray) -> An
     for k in np.unique(group):
         rows = np.flatnonzero(group == k)
         block = H[np.ix_(rows, rows)]
-        if smooth.shrinks:
+        if not smooth.own:
             targets = graph.targets[rows]
             rest = np.eye(len(rows)) - block
             errors = np.linalg.lstsq(rest, targets - f[rows], rcond=1e-9)[0]

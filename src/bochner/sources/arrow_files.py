@@ -29,7 +29,6 @@ from bochner.sources.schema import (
     fitted,
     narrowed,
     needed_of_files,
-    require,
     unified,
 )
 
@@ -246,28 +245,25 @@ def open_arrow(paths: Sequence[Path], selection: Selection, what: str) -> TableS
         Where a file is damaged, or has other columns than the first, there are no rows,
         or the disk is full.
     """
-    schemas = []
+    files = []
+    index: list[str] = []
     for path in paths:
         with errors_at(str(path), f"; {DAMAGED}"):
-            schemas.append(_reader(path).schema)
-            bare(schemas[-1])  # an error where names are not UTF-8
-    exclude = selection.exclude
-    require({name for one in schemas for name in one.names}, exclude)
-    names = schemas[0].names
-    index = [name for one in schemas for name in index_columns(one)]
-    selection = _without_index(selection.among(names), index)
+            schema = _reader(path).schema
+            files.append((str(path), bare(schema)))
+        index += index_columns(schema)
+    selection = _without_index(selection, index)
+    schema = unified(needed_of_files(files, selection), selection.asked)
 
     def batches() -> Iterator[tuple[str, Batch]]:
         for path in paths:
             for place, batch in numbered(_tables(path), str(path), f"; {DAMAGED}"):
-                # Without columns that are to be left out and are in later files only
-                X = batch.X
-                there = [k for k in X.column_names if k in names or k not in exclude]
-                yield place, Batch(X.select(there))
+                yield place, Batch(fitted(batch.X, schema, place))
 
     place = str(paths[0]) if len(paths) == 1 else what
     empty = f"{paths[0]}: the table has column names but no rows"
     origins = tuple(map(FileState.of, paths))
+    selection = replace(selection.among(schema.names), types=None)
     return import_batches(batches(), place, what, selection, empty, origins)
 
 

@@ -19,7 +19,6 @@ import pyarrow as pa
 from bochner.engines.local import in_threads
 from bochner.notices import warn
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.column_values import is_number
 from bochner.sources.csv_text import CsvText, Types, whole_file
 from bochner.sources.dialect import PLACE
 from bochner.sources.imported import (
@@ -29,7 +28,7 @@ from bochner.sources.imported import (
     TemporaryFolder,
     importing,
 )
-from bochner.sources.schema import Selection, needed_of_files, unified
+from bochner.sources.schema import Selection, needed_of_files, unified, wider
 
 # What pandas calls an index that has no name, and was written to a CSV and read
 UNNAMED = re.compile(r"(Unnamed: 0(\.\d+)*)?")
@@ -253,19 +252,12 @@ def _block_table(
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     """The type that values of two types have when they are read from text."""
-    if a == b or pa.types.is_null(b):
-        return a
-    if pa.types.is_null(a):
-        return b
-    if is_number(a) and is_number(b):
-        return pa.float64()
-    if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in (a, b)):
-        times = [kind for kind in (a, b) if pa.types.is_timestamp(kind)]
-        if len({kind.tz for kind in times}) == 1 and (
-            len(times) == 2 or times[0].tz is None
-        ):
-            return max(times, key=lambda kind: ("s", "ms", "us", "ns").index(kind.unit))
-    return pa.string()
+    # Dates are moments at midnight
+    if pa.types.is_timestamp(a) and pa.types.is_date(b):
+        b = pa.timestamp("s")
+    if pa.types.is_timestamp(b) and pa.types.is_date(a):
+        a = pa.timestamp("s")
+    return wider(a, b) or pa.string()
 
 
 def _remarks(texts: Sequence[CsvText]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from bochner.data.file_kinds import (
     kind_by_name,
 )
 from bochner.notices import warn
-from bochner.sources.base import Part, SourceError, require_file
+from bochner.sources.base import SourceError, require_file
 
 HIVE = re.compile(r"[^=]+=[^=]*")
 HEAD = 1 << 12
@@ -72,6 +72,8 @@ class FileState:
         """Raise SourceError, which names the place, if the file is another one by
         now.
         """
+        if self.inode is None:  # opened in another process, maybe on another machine
+            require_file(self.path)
         try:
             current_state = FileState.of(self.path)
         except SourceError as error:
@@ -91,16 +93,6 @@ def arrow_file(path: AnyPath, mode: str = "rb") -> pa.OSFile:
     UTF-8.
     """
     return pa.OSFile(os.fsencode(path), mode)
-
-
-def require_seen(parts: Sequence[Part]) -> None:
-    """Raise SourceError, which names the machine, where the files of parts cannot be
-    seen from this process.
-    """
-    for part in parts:
-        file = getattr(part, "file", None)
-        if file is not None:
-            require_file(file.path)
 
 
 def reason(error: BaseException) -> str:

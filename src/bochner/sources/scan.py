@@ -32,7 +32,6 @@ from bochner.engines.sums import reduce
 from bochner.scores.measures import require_scale
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, Part, SourceError, TableSource
-from bochner.sources.paths import require_seen
 from bochner.sources.rows import (
     MOST_PIECES,
     PartChecksum,
@@ -282,8 +281,6 @@ class ScanPart:
     most : int or None
         Rows to look at, at most.
     advance : callable
-    elsewhere : bool
-        Whether another process than that of the caller does it.
     """
 
     schema: pa.Schema | int
@@ -293,7 +290,6 @@ class ScanPart:
     ahead: bool = False
     most: int | None = None
     advance: Advance = no_advance
-    elsewhere: bool = False
 
     @property
     def n_bytes(self) -> int:
@@ -305,8 +301,6 @@ class ScanPart:
     ) -> TableSummary:
         """Look at the rows of the parts, of which the first has a number, in order."""
         overview, (parts, first) = deepcopy(self.empty), shard
-        if self.elsewhere:
-            require_seen(parts)
         for part in parts:
             tally = PartChecksum()
             first_of_part = first
@@ -401,7 +395,7 @@ def scan(
     else:
         # Other processes read ahead, and what is done there is told of here
         sizes = [sum(part.n_rows or 0 for part in parts) for parts, _ in items]
-        there = replace(work, ahead=True, advance=no_advance, elsewhere=True)
+        there = replace(work, ahead=True, advance=no_advance)
         overview = reduce(engine, items, there, advance=lambda k: advance(sizes[k]))
     if partly:
         # Of rows that nobody has looked at only what the parts tell is known

@@ -278,13 +278,13 @@ def unified(
             if is_typed and pa.types.is_dictionary(a) != pa.types.is_dictionary(b):
                 a = value_type(a)
                 b = value_type(b)
-            wider = a if a == b else _wider(a, b)
-            if wider is None and column not in given:
+            both = wider(a, b)
+            if both is None and column not in given:
                 raise SourceError(
                     f"{name}: column {column!r} is {b}, but {a} in {first}; give its "
                     "type in schema=, or exclude it"
                 )
-            types[column] = a if wider is None else wider
+            types[column] = a if both is None else both
     columns = [pa.field(column, kind) for column, kind in types.items()]
     return pa.schema([given.get(column.name, column) for column in columns])
 
@@ -356,8 +356,10 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
         ) from error
 
 
-def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """The type that holds the values of two; None where there is none."""
+    if a == b:
+        return a
     if pa.null() not in (a, b) and _is_bytes(a) != _is_bytes(b):
         return None
     both = [pa.schema([("", kind)]) for kind in (a, b)]

@@ -18,7 +18,6 @@ from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import unit_weights
 from bochner.engines.prefetch import prefetched
 from bochner.sources.base import Batch, Part, SourceError, TableSource, total
-from bochner.sources.paths import require_seen
 from bochner.sources.rows import PartChecksum, Roles, joined, part_rows, rebatch
 
 
@@ -111,7 +110,7 @@ class StreamSource:
 
     def span(self, first: int, stop: int) -> StreamSource:
         """The rows of consecutive parts as one source."""
-        return self._with(self.part_range(first, stop))
+        return self.with_parts(self.part_range(first, stop))
 
     def part_range(self, first: int, stop: int) -> PartRange:
         """Consecutive parts, to be sent."""
@@ -132,16 +131,11 @@ class StreamSource:
         sent once for all spans of it.
         """
         first = ArraySource(*self.gathered.take(slice(0, 1)).whole())
-        return replace(self._with(PartRange((), (), ())), gathered=first, ahead=True)
+        without = self.with_parts(PartRange((), (), ()))
+        return replace(without, gathered=first, ahead=True)
 
     def with_parts(self, span: PartRange) -> StreamSource:
-        """The rows of a span, in the process that reads them; SourceError where it
-        cannot see their files.
-        """
-        require_seen(span.parts)
-        return self._with(span)
-
-    def _with(self, span: PartRange) -> StreamSource:
+        """The rows of a span."""
         return replace(
             self,
             table=replace(self.table, parts=span.parts),

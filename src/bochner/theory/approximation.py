@@ -8,7 +8,7 @@ from functools import partial
 from math import sqrt
 from numbers import Real
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,6 @@ from bochner.kernels.base import check_count
 from bochner.markup import number, table, tag
 from bochner.theory.bounds import binning_claim, fourier_claim, least_error
 from bochner.theory.pair_kernels import (
-    Pairs,
     bias_and_variance,
     exact_values,
     inner_products,
@@ -116,72 +115,6 @@ def draw_pairs(n: int, n_pairs: int, rng: np.random.Generator) -> tuple[NDArray,
     )  # pairs (i, j), i < j, by rising j
     second -= second * (second - 1) // 2 > numbers
     return np.array([numbers - second * (second - 1) // 2, second]), n_pairs / total
-
-
-class Measured(NamedTuple):
-    """What pairs of rows show of a map.
-
-    Attributes
-    ----------
-    values, errors : arrays of shape (N,)
-        Exact kernel values, and by how much the inner products differ.
-    expected : array of shape (N,) or None
-        Mean squares of the errors over draws, where they are known.
-    width : int
-        Columns of the map.
-    new_bins : bool
-        Whether rows are in bins that no training row occupied.
-    """
-
-    values: NDArray
-    errors: NDArray
-    expected: NDArray | None
-    width: int
-    new_bins: bool
-
-
-def measure(
-    features: Any,
-    prepare: Callable[[Any], Any],
-    X: Any,
-    pairs: NDArray,
-    exact: Pairs,
-    is_own_kernel: bool,
-) -> Measured:
-    """Go through the pairs in blocks; `exact` takes rows as the map does where the
-    kernel is its own.
-    """
-    moments = bias_and_variance(features) if is_own_kernel else None
-    probe = features.transform(prepare(take(X, np.arange(1))))
-    columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
-    entries = probe.nnz if sp.issparse(probe) else probe.shape[1]
-    block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(entries, columns)))
-    # Entries of a row whose bins are all occupied, of a map of numbered bins
-    first, *others = (leaf.features for leaf in leaves(features))
-    numbered = isinstance(first, BinningFeatures) and first.n_buckets is None
-    full = len(first.values_) if numbered and not others else 0
-    values = []
-    errors = []
-    expected = []
-    new_bins = False
-    for a in range(0, pairs.shape[1], block):
-        rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
-        prepared = [prepare(part) for part in rows]
-        Z = [features.transform(part) for part in prepared]
-        values.append(exact(*(prepared if is_own_kernel else rows)))
-        errors.append(inner_products(*Z) - values[-1])
-        if moments is not None:
-            bias, variance = moments(*prepared)
-            expected.append(bias**2 + variance)
-        if full:
-            new_bins |= any(part.nnz < full * part.shape[0] for part in Z)
-    return Measured(
-        np.concatenate(values),
-        np.concatenate(errors),
-        np.concatenate(expected) if expected else None,
-        int(probe.shape[1]),
-        new_bins,
-    )
 
 
 GROUPS = 10
@@ -449,23 +382,59 @@ def kernel_error(
             f"X has {n} row; the error is measured on pairs of different rows."
         )
     pairs, share = draw_pairs(n, int(n_pairs), np.random.default_rng(random_state))
-    measured = measure(inner, prepare, X, pairs, exact, is_map_kernel)
+    moments = bias_and_variance(inner) if is_map_kernel else None
+    probe = inner.transform(prepare(take(X, np.arange(1))))
+    columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
+    entries = probe.nnz if sp.issparse(probe) else probe.shape[1]
+    block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(entries, columns)))
+    # Entries of a row whose bins are all occupied, of a map of numbered bins
+    numbered = (
+        isinstance(single.features, BinningFeatures)
+        and single.features.n_buckets is None
+    )
+    full = len(single.features.values_) if numbered else 0
+    blocks = []
+    new_bins = False
+    for a in range(0, pairs.shape[1], block):
+        rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
+        prepared = [prepare(part) for part in rows]
+        Z = [inner.transform(part) for part in prepared]
+        value = exact(*(prepared if is_map_kernel else rows))
+        bias, variance = (0.0, np.nan) if moments is None else moments(*prepared)
+        squares = np.broadcast_to(bias**2 + variance, len(value))
+        blocks.append((value, inner_products(*Z) - value, squares))
+        if full:
+            new_bins |= any(part.nnz < full * part.shape[0] for part in Z)
+    values, errors, squares = map(np.concatenate, zip(*blocks, strict=True))
+    # Groups of the same size, by the exact value
+    order = np.argsort(values, kind="stable")
+    groups = [
+        ErrorGroup(
+            low=float(values[group].min()),
+            high=float(values[group].max()),
+            n_pairs=len(group),
+            mean_absolute=float(np.abs(errors[group]).mean()),
+            root_mean_square=sqrt(np.square(errors[group]).mean()),
+            expected=None if moments is None else sqrt(squares[group].mean()),
+        )
+        for group in np.array_split(order, min(GROUPS, len(values)))
+    ]
     bound = None
     claim = "the claims are about the map's own kernel, and another was given"
     if is_map_kernel or map_kernel is None:
         bound, claim = guarantee(
-            single, lambda: prepare(X), float(confidence), measured.new_bins
+            single, lambda: prepare(X), float(confidence), new_bins
         )
     return KernelError(
         features=type(single.features).__name__,
-        n_components=measured.width,
+        n_components=int(probe.shape[1]),
         n_grids=len(single.features.values_)
         if isinstance(single.features, BinningFeatures)
         else None,
         n_pairs=pairs.shape[1],
         confidence=float(confidence),
-        **_summary(measured.errors, float(confidence), share),
-        groups=_grouped(measured),
+        **_summary(errors, float(confidence), share),
+        groups=tuple(groups),
         bound=bound,
         claim=claim,
     )
@@ -509,21 +478,3 @@ def _mean(
     quantile = float(student.ppf((1 + confidence) / 2, n - 1))
     half = quantile * float(values.std(ddof=1)) * sqrt((1 - known_share) / n)
     return mean, (mean - half, mean + half)
-
-
-def _grouped(measured: Measured) -> tuple[ErrorGroup, ...]:
-    """Groups of the same size, by the exact value."""
-    values, errors, expected, *_ = measured
-    order = np.argsort(values, kind="stable")
-    groups = []
-    for pairs in np.array_split(order, min(GROUPS, len(values))):
-        group = ErrorGroup(
-            low=float(values[pairs].min()),
-            high=float(values[pairs].max()),
-            n_pairs=len(pairs),
-            mean_absolute=float(np.abs(errors[pairs]).mean()),
-            root_mean_square=sqrt(np.square(errors[pairs]).mean()),
-            expected=None if expected is None else sqrt(expected[pairs].mean()),
-        )
-        groups.append(group)
-    return tuple(groups)

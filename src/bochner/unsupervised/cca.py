@@ -30,8 +30,8 @@ from bochner.inputs.training import Target, TrainingRows, TrainingSet, rows_to_m
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel, map_for, precision_of
 from bochner.unsupervised.paired_tables import (
-    HashedEncode,
     given_pair,
+    hashed,
     moments_of_halves,
     second_table,
 )
@@ -178,10 +178,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         rows, others, dtype = self._pairs(*given_pair(X, y, sample_weight), seed)
         self.encoder_ = rows.encoder(self.standardize)
         self.y_encoder_ = others.encoder(self.standardize)
-        encode = partial(self.y_encoder_.encode, dtype=dtype)
-        other = others.encoded(self.y_encoder_, dtype, encode=encode)
-        hashed_encode = HashedEncode(self.encoder_, dtype)
-        x = rows.encoded(self.encoder_, dtype, encode=hashed_encode)
+        other = others.encoded(self.y_encoder_, dtype)
+        encode = partial(hashed, self.encoder_, dtype)
+        x = rows.encoded(self.encoder_, dtype, encode=encode)
         self.features_ = _map(self.features, self.kernel, x, seed)
         self.y_features_ = _map(self.y_features, self.y_kernel, other, seed + 1)
         maps = (self.features_, self.y_features_)

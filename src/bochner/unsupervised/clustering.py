@@ -363,13 +363,10 @@ class KernelKMeans(Clusterer):
 
     def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
         moments = rows.design(features).moments()
-        gram = moments.matrix[:-1, :-1]
-        total = moments.weight
-        self.mean_ = moments.matrix[-1, :-1] / total
-        centred = gram - total * np.outer(self.mean_, self.mean_)
+        centred, _, _, self.mean_, _ = moments.centred()
         r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
         values, vectors = leading(centred, r)
-        has_variance = values > ROUNDING * float(np.trace(gram))
+        has_variance = values > ROUNDING * float(np.trace(moments.matrix[:-1, :-1]))
         self.components_ = np.zeros((len(centred), 1))
         if has_variance.any():
             self.components_ = vectors[:, has_variance]

@@ -46,24 +46,24 @@ def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
     second = open_data(y, None, sample_weight if named and is_streamed(y) else None)
     if second.stream is None:
         second = second._replace(X=second_table(second.X))
-    if first.stream is not None and second.stream is None:
-        if named and second.weight is None:
-            raise ValueError(
-                f"The weights are the column {sample_weight!r} of X, which is read "
-                "in passes, and y has none: give y "
-                "as a source with this column, or by the names of columns of X."
+    lacks_weights = second.stream is None and second.weight is None
+    if first.stream is not None and named and lacks_weights:
+        raise ValueError(
+            f"The weights are the column {sample_weight!r} of X, which is read "
+            "in passes, and y has none: give y "
+            "as a source with this column, or by the names of columns of X."
+        )
+    pair = first, second
+    if any(one.stream is not None for one in pair):
+        # A table in memory beside one that is read is a stream, too
+        first, second = (
+            one._replace(
+                stream=one.stream
+                or Stream(of_arrays(one.X, None, one.weight), Roles(None))
             )
-        return first, _streamed(second)
-    if first.stream is None and second.stream is not None:
-        return _streamed(first), second
+            for one in pair
+        )
     return first, second
-
-
-def _streamed(table: Given) -> Given:
-    """A table in memory as a stream."""
-    return table._replace(
-        stream=Stream(of_arrays(table.X, None, table.weight), Roles(None))
-    )
 
 
 def second_table(y: Any) -> Any:
@@ -80,29 +80,9 @@ def second_table(y: Any) -> Any:
     return y if is_frame(y) else checked_matrix(y.tocsr() if sp.issparse(y) else y)
 
 
-class Hashed(NamedTuple):
+def hashed(encoder: TableEncoder, dtype: np.dtype, X: Any) -> tuple[Any, NDArray]:
     """Encoded rows of shape (b, d), and the hashes of what they were, shape (b,)."""
-
-    X: Any
-    hashes: NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class HashedEncode:
-    """Encodes rows and hashes them; a class, that it may go to other processes.
-
-    Attributes
-    ----------
-    encoder : TableEncoder
-    dtype : dtype
-    """
-
-    encoder: TableEncoder
-    dtype: np.dtype
-
-    def __call__(self, X: Any) -> Hashed:
-        """Encoded rows and their hashes."""
-        return Hashed(self.encoder.encode(X, self.dtype), row_hashes(X))
+    return encoder.encode(X, dtype), row_hashes(X)
 
 
 class PairSpan(NamedTuple):
@@ -195,11 +175,12 @@ class HalfOfPairs:
                     "The weights of X and y differ: give both tables the same ones, "
                     "row by row."
                 )
-            is_in = (uniform(first.X.hashes, self.seed) < 0.5) == self.is_first
+            X, hashes = first.X
+            is_in = (uniform(hashes, self.seed) < 0.5) == self.is_first
             numbers = np.flatnonzero(is_in & (first.weight > 0))
             if len(numbers):
                 yield Block(
-                    first.X.X[numbers],
+                    X[numbers],
                     dense.rows(second.X[numbers]),
                     weights_of(first.weight, numbers),
                 )
