@@ -156,7 +156,8 @@ def test_other_columns_in_a_later_file_are_named(tmp_path, kind):
     write(TABLE, tmp_path / "a.arrow", kind)
     write(TABLE.set_column(1, "x", TABLE["t"]), tmp_path / "b.arrow", kind)
     with pytest.raises(
-        SourceError, match=r"b.arrow: column 'x' is string, but double in .*a.arrow; give"
+        SourceError,
+        match=r"b.arrow: column 'x' is string, but double in .*a.arrow; give",
     ):
         open_source([tmp_path / "a.arrow", tmp_path / "b.arrow"])
 

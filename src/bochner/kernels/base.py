@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cache, reduce
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -37,10 +38,14 @@ class Parametrised:
     and prints by them.
     """
 
-    encoded_: bool = False  # whether it is of rows in units that an encoder has made
+    # Whether it is of rows in units that an encoder has made
+    encoded_: ClassVar[bool] = False
 
     def __sklearn_clone__(self) -> Any:
         return clone_with_mark(self)
+
+    def __post_init__(self) -> None:
+        self._validate()
 
     @abstractmethod
     def _validate(self) -> None:
@@ -309,6 +314,7 @@ class Leaf(Kernel):
         )
 
 
+@dataclass(eq=False, repr=False)
 class Around(Leaf):
     """A leaf that shows another one some of the columns, or combinations of them."""
 
@@ -322,13 +328,12 @@ class Around(Leaf):
         return self.leaf.spectral_measure()
 
 
+@dataclass(eq=False, repr=False)
 class Pair(Kernel):
     """Two kernels in one."""
 
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
-        self._validate()
+    left: Kernel
+    right: Kernel
 
     def _validate(self) -> None:
         check_kernel(self.left, self.right)
@@ -354,6 +359,7 @@ class Product(Pair):
         ]
 
 
+@dataclass(eq=False, repr=False)
 class Scaled(Kernel):
     """A kernel times a positive number, written ``factor * kernel``.
 
@@ -364,10 +370,8 @@ class Scaled(Kernel):
         kernel.
     """
 
-    def __init__(self, kernel: Kernel, factor: float) -> None:
-        self.kernel = kernel
-        self.factor = factor
-        self._validate()
+    kernel: Kernel
+    factor: float
 
     def _validate(self) -> None:
         check_kernel(self.kernel)

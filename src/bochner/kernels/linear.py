@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.arrays import Floats
-from bochner.kernels.base import Around, Kernel, Leaf, Term, check_kernel
+from bochner.kernels.base import Around, Kernel, Term, check_kernel
 
 
+@dataclass(eq=False, repr=False)
 class Mapped(Around):
     """A leaf that sees linear combinations of the columns: what `Linear` is made of."""
 
@@ -20,9 +22,7 @@ class Mapped(Around):
         "and the rows X @ matrix.T"
     )
 
-    def __init__(self, leaf: Leaf, matrix: Floats) -> None:
-        self.leaf = leaf
-        self.matrix = matrix
+    matrix: Floats
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """All columns; ValueError where the matrix has another number of them."""
@@ -79,6 +79,7 @@ class Mapped(Around):
         return self.leaf._gram(U, U if Y is X else Y @ self.matrix.T)
 
 
+@dataclass(eq=False, repr=False)
 class Linear(Kernel):
     """A kernel of linear combinations of the columns, kernel(A x, A y): anisotropy by a
     full matrix A.
@@ -118,10 +119,8 @@ class Linear(Kernel):
     >>> kernel = Linear(Gaussian(), np.linalg.inv(np.linalg.cholesky(C)))
     """
 
-    def __init__(self, kernel: Kernel, matrix: ArrayLike) -> None:
-        self.kernel = kernel
-        self.matrix = matrix
-        self._validate()
+    kernel: Kernel
+    matrix: ArrayLike
 
     def _validate(self) -> None:
         check_kernel(self.kernel)

@@ -4,8 +4,10 @@ exponential.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv, gammaln, kve
 
@@ -47,6 +49,7 @@ class Gaussian(Stationary):
         return Isotropic(lambda u: np.ones(u.shape[1]), 1.0, n_uniforms=0)
 
 
+@dataclass(eq=False, repr=False)
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, (1 + ||(x - y) / l||^2 / (2 alpha))^(-alpha).
 
@@ -70,11 +73,7 @@ class RationalQuadratic(Stationary):
     formula = "(1 + ‖delta‖² / (2 alpha))^(-alpha)"
     spectrum = "normal times sqrt(Gamma(alpha, rate alpha))"
 
-    def __init__(
-        self, lengthscale: float | ArrayLike = 1.0, alpha: float = 1.0
-    ) -> None:
-        self.alpha = alpha
-        super().__init__(lengthscale)
+    alpha: float = 1.0
 
     def _validate(self) -> None:
         super()._validate()
@@ -90,6 +89,7 @@ class RationalQuadratic(Stationary):
         return Isotropic(lambda u: gammaincinv(self.alpha, u[0]) / self.alpha, 1.0)
 
 
+@dataclass(eq=False, repr=False)
 class StudentT(Stationary):
     """Student t kernel, (1 + ||(x - y) / l||^2 / nu)^(-(nu + 1) / 2), the shape of
     Student's density.
@@ -113,9 +113,7 @@ class StudentT(Stationary):
     formula = "(1 + ‖delta‖² / nu)^(-(nu + 1) / 2)"
     spectrum = "normal times sqrt(Gamma((nu + 1) / 2, rate nu / 2))"
 
-    def __init__(self, lengthscale: float | ArrayLike = 1.0, nu: float = 1.0) -> None:
-        self.nu = nu
-        super().__init__(lengthscale)
+    nu: float = 1.0
 
     def _validate(self) -> None:
         super()._validate()
@@ -134,6 +132,7 @@ class StudentT(Stationary):
         )
 
 
+@dataclass(eq=False, repr=False)
 class PowerExponential(Stationary):
     """Power exponential (generalised Gaussian) kernel, exp(-||(x - y) / l||^power).
 
@@ -170,11 +169,7 @@ class PowerExponential(Stationary):
     formula = "exp(-‖delta‖^power)"
     spectrum = "multivariate stable of index power"
 
-    def __init__(
-        self, lengthscale: float | ArrayLike = 1.0, power: float = 1.0
-    ) -> None:
-        self.power = power
-        super().__init__(lengthscale)
+    power: float = 1.0
 
     def _validate(self) -> None:
         super()._validate()
@@ -213,6 +208,7 @@ LARGEST_ORDER = 1e7  # beyond which a Matern kernel is the Gaussian, to 1e-7
 VANISHED = 1e4
 
 
+@dataclass(eq=False, repr=False)
 class Matern(Stationary):
     """Matern kernel of smoothness nu, 2^(1 - nu) / Gamma(nu) s^nu K_nu(s) with s =
     sqrt(2 nu) ||(x - y) / l||.
@@ -240,9 +236,7 @@ class Matern(Stationary):
     formula = "2^(1 - nu) / Gamma(nu) s^nu K_nu(s), s = sqrt(2 nu) ‖delta‖"
     spectrum = "multivariate Student t, 2 nu degrees of freedom"
 
-    def __init__(self, lengthscale: float | ArrayLike = 1.0, nu: float = 1.5) -> None:
-        self.nu = nu
-        super().__init__(lengthscale)
+    nu: float = 1.5
 
     def _validate(self) -> None:
         super()._validate()

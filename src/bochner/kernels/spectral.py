@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
@@ -24,6 +26,7 @@ SHORTEST = 1e-75
 NORMAL_HARMONICS = 1e6
 
 
+@dataclass(eq=False, repr=False)
 class Gabor(Stationary):
     """Gabor kernel, exp(-||(x - y) / l||^2 / 2) cos(2 pi f'(x - y)): a wave under a
     Gaussian.
@@ -48,11 +51,7 @@ class Gabor(Stationary):
     spectrum = "normal about 2 pi l f and -2 pi l f"
     pitches = "none: rises again"
 
-    def __init__(
-        self, lengthscale: float | ArrayLike = 1.0, frequency: float | ArrayLike = 0.0
-    ) -> None:
-        self.frequency = frequency
-        super().__init__(lengthscale)
+    frequency: float | ArrayLike = 0.0
 
     def _validate(self) -> None:
         super()._validate()
@@ -87,6 +86,7 @@ class Gabor(Stationary):
         return Shifted(self._centre)
 
 
+@dataclass(eq=False, repr=False)
 class SpectralMixture(Kernel):
     """Spectral mixture kernel, sum_q weights_q exp(-2 pi^2 ||scales_q * delta||^2)
     cos(2 pi means_q'delta).
@@ -126,11 +126,9 @@ class SpectralMixture(Kernel):
     array([[1.5  , 0.452, 1.32 ]])
     """
 
-    def __init__(self, weights: ArrayLike, means: ArrayLike, scales: ArrayLike) -> None:
-        self.weights = weights
-        self.means = means
-        self.scales = scales
-        self._validate()
+    weights: ArrayLike
+    means: ArrayLike
+    scales: ArrayLike
 
     def _validate(self) -> None:
         given = self.weights, self.means, self.scales
@@ -163,6 +161,7 @@ class SpectralMixture(Kernel):
         ]
 
 
+@dataclass(eq=False, repr=False)
 class Periodic(Stationary):
     """Periodic kernel, the product over the features of exp(-2 sin(pi (x - y) /
     period)^2 / lengthscale^2).
@@ -196,11 +195,7 @@ class Periodic(Stationary):
     pitches = "none: rises again"
     has_metric = False
 
-    def __init__(
-        self, lengthscale: float = 1.0, period: float | ArrayLike = 1.0
-    ) -> None:
-        self.period = period
-        super().__init__(lengthscale)
+    period: float | ArrayLike = 1.0
 
     def _validate(self) -> None:
         check_positive(self.lengthscale, "lengthscale")

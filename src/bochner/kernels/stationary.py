@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,7 @@ def units(parameter: Any, names: str, n_features: int) -> Floats:
     return values
 
 
+@dataclass(eq=False, repr=False)
 class Stationary(Leaf):
     """A kernel of (x - y) / lengthscale with k(x, x) = 1, of all columns.
 
@@ -71,9 +73,7 @@ class Stationary(Leaf):
     pitches = "none: depends on ‖delta‖"
     has_metric: ClassVar[bool] = True
 
-    def __init__(self, lengthscale: float | ArrayLike = 1.0) -> None:
-        self.lengthscale = lengthscale
-        self._validate()
+    lengthscale: float | ArrayLike = 1.0
 
     def _validate(self) -> None:
         check_units(self.lengthscale, "lengthscale")

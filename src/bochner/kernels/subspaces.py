@@ -5,6 +5,7 @@ kernels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -112,14 +113,13 @@ class Hamming(Stationary):
         return Pitches(lambda u: np.where(u < rho, np.inf, 1.0), 1 - rho)
 
 
+@dataclass(eq=False, repr=False)
 class Restricted(Around):
     """A leaf that sees some of the columns only: what `Subspace` and `Additive` are
     made of.
     """
 
-    def __init__(self, leaf: Leaf, chosen: tuple[int, ...]) -> None:
-        self.leaf = leaf
-        self.chosen = chosen
+    chosen: tuple[int, ...]
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """The chosen columns; ValueError where there are fewer."""
@@ -176,6 +176,7 @@ class Restricted(Around):
         return self.leaf.pitch_measure()
 
 
+@dataclass(eq=False, repr=False)
 class Subspace(Kernel):
     """A kernel of some of the columns: kernel(x[columns], y[columns]).
 
@@ -199,10 +200,8 @@ class Subspace(Kernel):
     array([[0.2231]])
     """
 
-    def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
-        self.kernel = kernel
-        self.columns = columns
-        self._validate()
+    kernel: Kernel
+    columns: Sequence[int] | NDArray
 
     def _validate(self) -> None:
         check_kernel(self.kernel)
@@ -213,6 +212,7 @@ class Subspace(Kernel):
         return restricted(self.kernel, self.columns)
 
 
+@dataclass(eq=False, repr=False)
 class Additive(Kernel):
     """Sum of a kernel over groups of columns: the kernel of functions f(x) =
     f_1(x[group 1]) + f_2(x[group 2]) + ...
@@ -243,10 +243,8 @@ class Additive(Kernel):
     array([[1.1353]])
     """
 
-    def __init__(self, kernel: Kernel, groups: Sequence[Sequence[int]]) -> None:
-        self.kernel = kernel
-        self.groups = groups
-        self._validate()
+    kernel: Kernel
+    groups: Sequence[Sequence[int]] | NDArray
 
     def _validate(self) -> None:
         check_kernel(self.kernel)
@@ -266,7 +264,7 @@ class Additive(Kernel):
         ]
 
 
-def restricted(kernel: Kernel, columns: Sequence[int]) -> list[Term]:
+def restricted(kernel: Kernel, columns: Sequence[int] | NDArray) -> list[Term]:
     """Terms of a kernel of the given columns."""
 
     def restrict(leaf: Leaf) -> Restricted:

@@ -182,10 +182,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         self
         """
         graph = self._fit_graph(X, y, sample_weight, groups)
-        members = graph.targets
+        members = graph.targets.copy()
         factors = self._factors(graph)
-        graph.targets = members * factors
-        graph.given = graph.given * factors
+        for targets in (graph.targets, graph.given):
+            targets *= factors
         few = bool((graph.weight @ members).min() < FEW_LABELS)
         smooth = self._chosen(graph, self._candidates(few), members, few)
         # What becomes of the rows of the fit, and coefficients for others
