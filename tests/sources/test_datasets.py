@@ -13,6 +13,7 @@ from pyarrow import fs, parquet
 
 from bochner.sources.arrow_files import open_dataset, open_lazy
 from bochner.sources.base import SourceError
+from bochner.sources.opening import open_source
 from bochner.sources.schema import Selection
 
 TABLE = pa.table(
@@ -55,6 +56,69 @@ def test_columns_of_folders(folder, partitioning):
     )
     assert rows_of(pickle.loads(pickle.dumps(source))) == rows_of(source)  # noqa: S301
     assert repr(source).endswith(": a Dataset in a temporary file)")
+
+
+class TestFoldersThatHoldColumns:
+    """Folders by their path, as pyarrow reads them as a data set."""
+
+    @pytest.fixture
+    def root(self, tmp_path):
+        table = pa.table(
+            {
+                "x": range(40),
+                "month": [1] * 10 + [12] * 30,
+                "town": ["Bern"] * 5 + ["a/b"] * 15 + [None] * 20,
+            }
+        )
+        parquet.write_to_dataset(table, tmp_path / "t", ["month", "town"])
+        return tmp_path / "t"
+
+    @pytest.mark.parametrize(
+        "wanted",
+        [
+            {},
+            {"columns": ["month"]},
+            {"columns": ["town", "x"]},
+            {"where": pc.field("month") == 12},
+            {"columns": ["x"], "where": pc.field("town") == "a/b"},
+        ],
+        ids=str,
+    )
+    def test_as_pyarrow_reads_them(self, root, wanted):
+        rows = rows_of(open_source(str(root), **wanted))
+        data = ds.dataset(root, partitioning="hive")
+        expected = data.to_table(wanted.get("columns"), wanted.get("where"))
+        assert sorted(map(str, rows)) == sorted(map(str, expected.to_pylist()))
+
+    def test_a_pattern_and_what_it_names_itself(self, root):
+        assert open_source(str(root / "*/*")).schema.names == ["x", "month", "town"]
+        assert open_source(str(root / "month=1")).schema.names == ["x", "town"]
+        assert open_source(str(root / "month=12/*")).schema.names == ["x", "town"]
+
+    def test_left_out(self, root):
+        assert open_source(str(root), exclude="month").schema.names == ["x", "town"]
+
+    def test_the_columns_of_the_files_come_first(self, root):
+        rows = pa.table({"x": [1.5], "month": [7], "town": ["Ems"]})
+        for file in root.rglob("*.parquet"):
+            parquet.write_table(rows, file)
+        assert rows_of(open_source(str(root))) == rows.to_pylist() * 4
+
+    def test_other_processes_read_them(self, root):
+        source = open_source(str(root))
+        assert rows_of(pickle.loads(pickle.dumps(source))) == rows_of(source)  # noqa: S301
+
+    def test_a_file_beside_the_folders(self, root):
+        parquet.write_table(pa.table({"x": [1]}), root / "more.parquet")
+        with pytest.raises(SourceError, match=r"more.parquet: .* do not hold 'month'"):
+            open_source(str(root))
+
+    def test_other_files_have_no_such_columns(self, root, tmp_path):
+        (tmp_path / "rows/year=2020").mkdir(parents=True)
+        (tmp_path / "rows/year=2020/t.csv").write_text("x,y\n1,2\n")
+        with pytest.warns(UserWarning, match="values of 'year', which are read beside"):
+            source = open_source(str(tmp_path / "rows"))
+        assert source.schema.names == ["x", "y"]
 
 
 def test_what_is_wanted(folder):

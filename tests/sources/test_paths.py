@@ -101,10 +101,6 @@ def mixed(folder):
     parquet.write_table(TABLE, folder / "p.parquet")
 
 
-def hive(folder):
-    os.rename(folder / "deep", folder / "year=2020")
-
-
 def empty_file(folder):
     (folder / "e.csv").touch()
 
@@ -141,11 +137,6 @@ def misnamed(folder):
         (
             mixed,
             "rows/p.parquet: parquet, but rows/a.csv is csv; give tables of one kind",
-        ),
-        (
-            hive,
-            "rows/year=2020: the name of the folder holds the value of a column; "
-            "open it with pyarrow.dataset",
         ),
         (empty_file, "rows/e.csv: the file is empty"),
         (pipe, "rows/pipe.csv: not a regular file, and cannot be read twice"),

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ BATCH_ROWS = 1 << 16  # of a batch, at most
 MAGIC = b"ARROW1"  # of Arrow files, which streams lack
 ROW_GROUP = 1 << 16  # rows of a row group that is written
 DAMAGED = "copy or write the file again"
+NO_COLUMNS: Mapping[str, pa.Array] = MappingProxyType({})
 
 
 class Contents(NamedTuple):
@@ -106,6 +108,8 @@ class ParquetPart:
     selection : Selection
     schema : pyarrow.Schema
         Of the columns to read.
+    constants : tuple of (str, pyarrow.Scalar)
+        Columns that the file does not have, and their value in all rows.
     folder : TemporaryFolder or None
         Which lives as long as parts of a temporary file; in another process its path.
     """
@@ -116,6 +120,7 @@ class ParquetPart:
     rows: int
     selection: Selection
     schema: pa.Schema
+    constants: tuple[tuple[str, pa.Scalar], ...] = ()
     folder: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -123,6 +128,7 @@ class ParquetPart:
         cls,
         paths: Sequence[AnyPath],
         selection: Selection,
+        columns: Mapping[str, pa.Array] = NO_COLUMNS,
     ) -> tuple[tuple[Self, ...], pa.Schema]:
         """Parts of files, small neighbours together, and the schema of what is wanted
         of them.
@@ -131,6 +137,8 @@ class ParquetPart:
         ----------
         paths : sequence of paths
         selection : Selection
+        columns : mapping of str to array, optional
+            Columns that the files do not have, a value for each file.
 
         Raises
         ------
@@ -141,11 +149,16 @@ class ParquetPart:
         contents = [Contents.of(path) for path in paths]
         index = [name for one in contents for name in one.frame_index]
         selection = _without_index(selection, index)
-        files = [(one.file.path, one.schema) for one in contents]
+        # Files may hold the columns of their folders themselves
+        in_files = contents[0].schema.names
+        columns = {name: columns[name] for name in columns if name not in in_files}
+        beside = [pa.field(name, values.type) for name, values in columns.items()]
+        files = [(one.file.path, pa.schema([*one.schema, *beside])) for one in contents]
         schema = unified(needed_of_files(files, selection), selection.asked)
         parts = tuple(
-            cls(one.file, first, stop, rows, selection, schema)
-            for one in contents
+            cls(one.file, first, stop, rows, selection, schema, constants)
+            for one, *values in zip(contents, *columns.values(), strict=True)
+            for constants in [tuple(zip(columns, values, strict=True))]
             for first, stop, rows in one.cuts()
         )
         if not parts:
@@ -172,7 +185,10 @@ class ParquetPart:
         for batch in self._batches(n_bytes):
             self.file.check(self.name)
             count += batch.num_rows
-            table = fitted(pa.Table.from_batches([batch]), self.schema, self.name)
+            table = pa.Table.from_batches([batch])
+            for name, value in self.constants:
+                table = table.append_column(name, pa.repeat(value, len(table)))
+            table = fitted(table, self.schema, self.name)
             yield from self.selection.take(Batch(table)).split(n_bytes)
         if count != self.rows:
             raise SourceError(
@@ -182,7 +198,7 @@ class ParquetPart:
 
     def _batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield what is in the file, found valid: other batches can end the process."""
-        names = self.schema.names
+        names = [name for name in self.schema.names if name not in dict(self.constants)]
         groups = list(range(self.first, self.stop))
         try:
             with _opened(self.file.path, _footer(self.file)) as file:

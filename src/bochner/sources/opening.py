@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from bochner.data.file_kinds import kind_by_name
 from bochner.data.table_input import is_frame
+from bochner.notices import warn
 from bochner.sources.arrow_files import (
     ParquetPart,
     open_arrow,
@@ -27,7 +28,7 @@ from bochner.sources.csv_files import open_csv
 from bochner.sources.dask_parts import is_collection, is_delayed, open_collection
 from bochner.sources.libsvm_files import open_libsvm
 from bochner.sources.memory import of_arrays
-from bochner.sources.paths import files_of, kind_of
+from bochner.sources.paths import files_of, folder_columns, kind_of
 from bochner.sources.schema import Selection, takes_all
 
 TITLES = {"parquet": "Parquet", "arrow": "Arrow"}  # of kinds that are no acronyms
@@ -55,8 +56,9 @@ def open_source(
     by their content, and text by its name: it is CSV without one of the endings below.
     A folder
     stands for all files in it and in its subfolders, sorted by name, except those whose
-    names begin with a dot or an underscore. Their columns are matched by name. The
-    index of a data frame is left out unless `columns` names it: columns that a Parquet
+    names begin with a dot or an underscore. Their columns are matched by name; of
+    Parquet files, folders named as ``year=2020`` hold one more column. The index of a
+    data frame is left out unless `columns` names it: columns that a Parquet
     or Arrow file declares as one, and first columns of a CSV without a name that hold
     whole numbers.
 
@@ -182,6 +184,13 @@ def _open_files(data: Any, selection: Selection) -> TableSource:
     first = paths[0]
     types = selection.types
     kind = kind_of(first)
+    columns = folder_columns(data, paths)
+    if columns and kind != "parquet":
+        warn(
+            f"{first}: the names of its folders hold values of {next(iter(columns))!r},"
+            " which are read beside Parquet files alone; pyarrow.dataset.dataset(..., "
+            "partitioning='hive') reads them beside others."
+        )
     if kind == "csv" and isinstance(types, int):
         kind = "libsvm"
     elif kind == "csv" and kind_by_name(first) is None:
@@ -207,7 +216,7 @@ def _open_files(data: Any, selection: Selection) -> TableSource:
         return open_arrow(paths, selection, what)
     if kind != "parquet":
         return open_csv(paths, selection, what)
-    parts, selected_schema = ParquetPart.of_files(paths, selection)
+    parts, selected_schema = ParquetPart.of_files(paths, selection, columns)
     return TableSource(parts, selected_schema, what)
 
 

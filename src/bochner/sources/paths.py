@@ -7,9 +7,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -20,10 +22,11 @@ from bochner.data.file_kinds import (
     kind_by_content,
     kind_by_name,
 )
-from bochner.notices import warn
 from bochner.sources.base import SourceError, require_file
 
+# Folders whose names hold the value of a column, and what stands for a missing one
 HIVE = re.compile(r"[^=]+=[^=]*")
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 HEAD = 1 << 12
 SKIPPED = (".", "_")
 
@@ -148,6 +151,46 @@ def files_of(
     return files
 
 
+def folder_columns(
+    data: AnyPath | Sequence[AnyPath], files: Sequence[Path]
+) -> dict[str, pa.Array]:
+    """Columns whose values the names of folders hold, as ``year=2020`` does: whole
+    numbers, else text, a value for each of the files.
+
+    Parameters
+    ----------
+    data : path or sequence of paths
+        Whose own folders hold none.
+    files : sequence of Path
+        As of `files_of`.
+
+    Raises
+    ------
+    SourceError
+        Where the folders of some files hold other columns.
+    """
+    entries = [data] if isinstance(data, str | os.PathLike) else data
+    given = {part for entry in entries for part in Path(entry).parts}
+    values: list[dict[str, str]] = []
+    for file in files:
+        folders = [part for part in file.parts[:-1] if part not in given]
+        pairs = [part.split("=") for part in folders if HIVE.fullmatch(part)]
+        values.append({unquote(name): unquote(value) for name, value in pairs})
+    columns = {}
+    for name in dict.fromkeys(name for of_file in values for name in of_file):
+        for file, of_file in zip(files, values, strict=True):
+            if name not in of_file:
+                raise SourceError(
+                    f"{file}: the names of its folders do not hold {name!r}, as those "
+                    "of other files do; put it into such a folder"
+                )
+        texts = [None if one[name] == NO_VALUE else one[name] for one in values]
+        columns[name] = pa.array(texts, pa.string())
+        with suppress(pa.ArrowInvalid):
+            columns[name] = columns[name].cast(pa.int64())
+    return columns
+
+
 def kind_of(path: AnyPath) -> str:
     """Kind of table in a file: "parquet", "arrow", "arff", "csv", "tsv" or "libsvm",
     by its content; of other text by its name.
@@ -221,13 +264,6 @@ def _expanded(entry: str) -> list[Path]:
         raise SourceError(
             f"{entry}: no file matches the pattern; check the folder and the spelling"
         )
-    folders = {path.parent.name for path in paths} - {*pattern.parts}
-    if valued := sorted(filter(HIVE.fullmatch, folders)):
-        warn(
-            f"{entry}: the name of the folder {valued[0]!r} holds the value of a "
-            "column, which is not read; pyarrow.dataset.dataset(..., "
-            "partitioning='hive') has it."
-        )
     return paths
 
 
@@ -264,12 +300,6 @@ def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
         if entry.name.startswith(SKIPPED):
             continue
         if entry.is_dir():
-            if HIVE.fullmatch(entry.name):
-                raise SourceError(
-                    f"{entry}: the name of the folder holds the value of a column; "
-                    f"open it with pyarrow.dataset.dataset({str(folder)!r}, "
-                    "partitioning='hive')"
-                )
             yield from _walk(entry, (*above, real))
         else:
             FileState.of(entry)
