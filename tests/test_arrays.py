@@ -16,6 +16,7 @@ from scipy import linalg, sparse
 
 import bochner
 from bochner import KernelMachineRegressor
+from bochner.arrays import n_distinct
 from bochner.design import device_moments
 from bochner.design.device_moments import GramSum
 from bochner.devices.device import (
@@ -493,3 +494,18 @@ assert not set(sys.modules) & set({libraries}), sys.modules.keys()
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [1],
+        [3, 1, 3],
+        [0.0, -0.0, np.nan, np.nan],
+        ["b", "a", "b"],
+        [[1, 2], [2, 3]],
+    ],
+)
+def test_numbers_of_different_values(values):
+    assert n_distinct(values) == len(np.unique(values))

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices, Mask
+from bochner.arrays import Floats, Indices, Mask, n_distinct
 from bochner.data.array_source import rows_of
 from bochner.data.columns import LINEAR, PARTS, base_kind
 from bochner.data.hashes import row_hashes, uniform
@@ -51,7 +51,7 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
     for n_seen, j in _discrete_columns(encoder, X)[:MOST_ASKED]:
         values = _first_part(encoder, X, j)
         row_numbers = _rows_of_some_values(values, n_seen, seed)
-        if len(row_numbers) < ROWS_A_VALUE * len(np.unique(values[row_numbers])):
+        if len(row_numbers) < ROWS_A_VALUE * n_distinct(values[row_numbers]):
             continue
         # Copies of a row tell nothing of rows that are alike
         Z = encoder.encode(rows_of(X, row_numbers), np.float64)
@@ -115,7 +115,7 @@ def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, int]]:
     columns = []
     for j, kind in enumerate(encoder.statistic_.kinds):
         values = _first_part(encoder, few, j)
-        n_seen = len(np.unique(values))
+        n_seen = n_distinct(values)
         if n_seen >= FEWEST_VALUES and (
             base_kind(kind) != "number" or _are_whole(values)
         ):

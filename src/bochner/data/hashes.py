@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, n_distinct
 from bochner.data.columns import (
     column_name,
     label_text,
@@ -101,7 +101,7 @@ def near_copies(X: Any) -> Indices | None:
             values = _rounded(values[:, 0], row_numbers)[:, np.newaxis]
         sums += _value_bits(values) * multipliers[j]
         # Rows that differ in the first columns agree in no more of them
-        if j & (j + 1) == 0 and len(np.unique(sums)) == len(sums):
+        if j & (j + 1) == 0 and n_distinct(sums) == len(sums):
             return None
     _, first, group = np.unique(sums, return_index=True, return_inverse=True)
     return None if len(first) == len(sums) else first[group]
@@ -151,7 +151,7 @@ def _holds_quantities(X: Any) -> bool:
     """
     many = MANY_VALUES * len(X)
     return any(
-        isinstance(values, np.ndarray) and len(np.unique(values[:, 0])) > many
+        isinstance(values, np.ndarray) and n_distinct(values[:, 0]) > many
         for _, values in _read_columns(X)
     )
 

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, n_distinct
 from bochner.data.hashes import text_digests
 from bochner.data.weights import group_means, group_sums
 from bochner.engines.algebra import TILE, cholesky, gram, product, solve_cholesky
@@ -358,7 +358,7 @@ def few_integers(values: NDArray) -> Floats | None:
     """The different numbers of a column with NaN, ascending; None where these are no
     3 to 32 integers.
     """
-    if len(np.unique(values[:LOOKED])) > MOST_CODES:
+    if n_distinct(values[:LOOKED]) > MOST_CODES:
         return None
     used = np.unique(values[~np.isnan(values)])
     are_few = 3 <= len(used) <= MOST_CODES and (used == np.round(used)).all()

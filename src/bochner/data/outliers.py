@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, n_distinct
 
 # Of the values beyond either end of a range, the first of which is above zero
 SHARES = (0.25, 0.1, 0.05, 0.01)
@@ -47,7 +47,7 @@ def stand_in_for_missing(values: NDArray) -> float | None:
             continue
         others = finite_values[finite_values != value]
         share = 1 - len(others) / len(finite_values)
-        if share < STAND_IN_SHARE or len(np.unique(others)) < DIFFERENT_OTHERS:
+        if share < STAND_IN_SHARE or n_distinct(others) < DIFFERENT_OTHERS:
             continue
         distance = np.abs(others - value).min() / np.ptp(others)
         if distance > APART and (has_nines or others.min() >= 0):

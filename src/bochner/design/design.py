@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import n_distinct
 from bochner.data.array_source import Block
 from bochner.data.table_input import finite_predictions
 from bochner.design.device_moments import DeviceMoments, moments_bytes
@@ -104,6 +105,11 @@ class Design:
     def row_hashes(self) -> NDArray:
         """Numbers of the rows, shape (n,), by which equal ones are known."""
         return self.source.row_hashes()
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """Number of different rows of positive weight."""
+        return n_distinct(self.row_hashes[np.flatnonzero(self.source.weights)])
 
     def telling(self, advance: Advance) -> Design:
         """A design like this one, which tells of the rows that are done."""

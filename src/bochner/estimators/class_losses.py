@@ -582,9 +582,8 @@ def _beside_columns(
     part = additive_part(ridge.design, column_groups, seed)
     if part is None:
         return None
-    source = ridge.design.source
-    n_distinct = len(np.unique(ridge.design.row_hashes[np.flatnonzero(source.weights)]))
-    row_weight = source.total_weight / n_distinct
+    design = ridge.design
+    row_weight = design.source.total_weight / design.n_distinct
     weight = POLICY.additive_weight * unit / row_weight
     return replace(problem, ridge=ridge.beside(part, weight))
 

@@ -16,7 +16,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, n_distinct
 from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
@@ -95,7 +95,7 @@ def curve_if_better(
         group = group[counted]
         units = np.unique(group, return_inverse=True)[1]
     fold = (np.random.default_rng(0).permutation(units.max() + 1) % FOLDS)[units]
-    if len(np.unique(fold)) < FOLDS:
+    if n_distinct(fold) < FOLDS:
         return None
     held_out_probabilities = np.empty_like(scores)
     for k in range(FOLDS):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, n_distinct
 from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
@@ -114,11 +114,11 @@ def cross_fitted(
 
 def _folds_of_few(observations: OutOfSample) -> list[Fold] | None:
     """Ten folds, or five of more rows; None where rows are too many or one."""
-    n_distinct = len(np.unique(observations.inputs))
+    n_different = n_distinct(observations.inputs)
     m = len(observations.row)
-    if m < 2 or n_distinct > POLICY.crossed_rows:
+    if m < 2 or n_different > POLICY.crossed_rows:
         return None
-    n_folds = min(POLICY.crossed_folds[n_distinct > POLICY.few_rows], m)
+    n_folds = min(POLICY.crossed_folds[n_different > POLICY.few_rows], m)
     fold = fold_numbers(observations.hashes, observations.seed, n_folds)
     of_rows = np.where(observations.number < 0, -1, fold[observations.number])
     return [Fold(of_rows == k, of_rows != k) for k in range(n_folds)]
@@ -132,7 +132,7 @@ def _with_some_calibrating(
     """
     calibrates = fold_of < max(CALIBRATING_SHARE * n_folds, 1)
     group = observations.group_of(np.flatnonzero(calibrates))
-    if group is not None and len(np.unique(group)) < FEWEST_CALIBRATING_GROUPS:
+    if group is not None and n_distinct(group) < FEWEST_CALIBRATING_GROUPS:
         return observations
     partly_calibrating = replace(observations, calibrating=calibrates)
     return observations if partly_calibrating.few else partly_calibrating
@@ -148,7 +148,7 @@ def _cv_of_part(cv: Any, part: TrainingRows) -> Any:
         return cv
     if not hasattr(cv, "split") or isinstance(cv, PredefinedSplit):
         return None
-    n_units = part.X.shape[0] if part.groups is None else len(np.unique(part.groups))
+    n_units = part.X.shape[0] if part.groups is None else n_distinct(part.groups)
     n_splits = getattr(cv, "n_splits", None)
     is_too_fine = isinstance(n_splits, int) and n_splits > n_units
     return min(POLICY.n_folds, n_units) if is_too_fine else cv

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, n_distinct
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.encodings import TextColumn
 from bochner.data.hashes import row_hashes
@@ -151,7 +151,7 @@ def training_rows_among(
         [hashes_of(block.X) for block in source.blocks(HASHED_ROWS)]
     )
     n_matches = int(np.isin(hashes_of(training_rows), hashes).sum())
-    mostly_repeat = 2 * len(np.unique(hashes)) < len(hashes)
+    mostly_repeat = 2 * n_distinct(hashes) < len(hashes)
     if (
         2 * n_matches < share * len(training_rows)
         or not n_matches

@@ -1496,7 +1496,7 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     first = None if rows.splits is not None else near_copies(X)
     if first is None:
         return rows
-    different = np.unique(first)
+    different = np.flatnonzero(first == np.arange(len(first)))
     if not may_come_again(len(different), len(first)) or not (
         _have_other_targets(first, rows.y) or are_levels(rows_of(X, different))
     ):

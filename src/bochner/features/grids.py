@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import n_distinct
 from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory, tiles
 from bochner.features.sampling import allocate
@@ -351,7 +352,7 @@ class Grids:
         sample = X[:: max(len(X) // SAMPLED_ROWS, 1)]
         tile = by_columns(sample)
         n_bins = [
-            len(np.unique(self._hash(tile, p)))
+            n_distinct(self._hash(tile, p))
             for p in range(min(len(self), SAMPLED_GRIDS))
         ]
         if np.mean(n_bins) < MANY_OWN * len(sample):

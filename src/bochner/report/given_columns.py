@@ -15,6 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from bochner.arrays import n_distinct
 from bochner.data.outliers import drawn, stand_in_for_missing
 from bochner.data.table_input import as_dense
 from bochner.data.table_statistic import TableStatistic, part_offsets
@@ -159,7 +160,7 @@ def capped_share(y: NDArray) -> float:
     n_greatest = np.count_nonzero(y == greatest)
     n_below = np.count_nonzero((y >= below) & (y < greatest))
     share = n_greatest / len(y)
-    is_cap = share >= 0.01 and n_greatest > n_below and len(np.unique(y)) >= 20
+    is_cap = share >= 0.01 and n_greatest > n_below and n_distinct(y) >= 20
     return share if is_cap else 0.0
 
 
@@ -273,7 +274,7 @@ def _alone(X: NDArray, y: NDArray, is_class: bool) -> float | None:
         # Classes that both halves of the rows have
         frequent = np.bincount(y)[y] > 1
         X, y = X[frequent], y[frequent]
-    if not X.shape[1] or len(np.unique(y)) < 2:
+    if not X.shape[1] or n_distinct(y) < 2:
         return None
     tree, folds, scoring = DecisionTreeRegressor, KFold, "r2"
     if is_class:

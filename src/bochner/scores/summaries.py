@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.arrays import n_distinct
 from bochner.markup import number
 from bochner.scores.measures import (
     Z,
@@ -237,7 +238,7 @@ def _share(are_right: NDArray, group: NDArray | None) -> dict[str, Any]:
     error: float | None = math.sqrt(spread / n)
     if group is not None:
         error = _standard_error(are_right.astype(np.float64), group)
-        n = min(spread / error**2 if error else len(np.unique(group)), n)
+        n = min(spread / error**2 if error else n_distinct(group), n)
     interval = wilson_interval(share, n).tolist()
     return _score(share, error, None) | {"interval": interval}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import n_distinct
 from bochner.data.table_input import as_dense
 from bochner.features import LinearFeatures, SparseColumns
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
@@ -71,7 +72,7 @@ def _logistic_losses(features: LinearFeatures, rows: Validator) -> NDArray:
         )
         counted = share > SMALLEST_SHARE * np.tile(rows.weight, 2)
         scores = np.zeros(len(Z_out))
-        if len(np.unique(is_class[counted])) > 1:
+        if n_distinct(is_class[counted]) > 1:
             model = LogisticRegression()
             model.fit(np.tile(Z, (2, 1))[counted], is_class[counted], share[counted])
             scores += model.decision_function(Z_out)

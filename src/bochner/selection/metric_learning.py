@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_X_y
 
-from bochner.arrays import Indices
+from bochner.arrays import Indices, n_distinct
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import checked_weight
 from bochner.engines.algebra import gram, product
@@ -863,4 +863,4 @@ def _are_labels(y: NDArray) -> bool:
     """
     if y.ndim != 1 or y.dtype.kind not in "iuf":
         return y.ndim == 1
-    return bool((y == np.rint(y)).all()) and len(np.unique(y)) <= MOST_CLASSES
+    return bool((y == np.rint(y)).all()) and n_distinct(y) <= MOST_CLASSES

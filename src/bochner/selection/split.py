@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Indices, Mask
+from bochner.arrays import Indices, Mask, n_distinct
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.data.row_splits import Fold, complement
@@ -43,7 +43,7 @@ def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[Mask]:
     _, group = np.unique(
         np.where(weights > 0, uniform(hashes, seed), 2.0), return_inverse=True
     )
-    size = -(-len(np.unique(group[weights > 0])) // POLICY.n_folds)
+    size = -(-n_distinct(group[weights > 0]) // POLICY.n_folds)
     return [(group // max(size, 1) == k) & (weights > 0) for k in range(POLICY.n_folds)]
 
 
@@ -116,7 +116,7 @@ def split(
     first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
     alone = first_duplicate == np.arange(rows.n_rows)
     distinct = int(np.count_nonzero(alone & fitted))
-    if len(np.unique(hashes[weight > 0])) < fewest or not (distinct and held_out.any()):
+    if n_distinct(hashes[weight > 0]) < fewest or not (distinct and held_out.any()):
         return None
     row_weight = float(weight[fitted].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)

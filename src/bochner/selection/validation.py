@@ -877,10 +877,8 @@ def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray
         for a, b, is_binned in zip(ridge.edges, ridge.edges[1:], binned, strict=False)
         if is_binned
     )
-    distinct = len(
-        np.unique(ridge.design.row_hashes[np.flatnonzero(ridge.design.source.weights)])
-    )
-    mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
+    n_distinct = ridge.design.n_distinct
+    mantissa, exponent = np.frexp(trace / sum(binned) / n_distinct)
     return np.array(POLICY.bin_alphas) * np.ldexp(
         np.round(mantissa, 9), exponent
     )  # 1, not 1 - 1e-16

@@ -26,7 +26,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices
+from bochner.arrays import Floats, Indices, n_distinct
 
 ROUNDING = 1e-9  # of ranks: (9 + 1) 0.9 is 9, whatever its last bit
 
@@ -130,7 +130,7 @@ def _counted(weight: NDArray, group: Indices | None) -> tuple[Floats, float]:
         return weight, effective_rows(weight[weight > 0])
     total = np.bincount(group, weight)[group]
     shares = np.divide(weight, total, out=np.zeros(len(weight)), where=total > 0)
-    return shares, float(len(np.unique(group[weight > 0])))
+    return shares, float(n_distinct(group[weight > 0]))
 
 
 def require_coverage(coverage: object) -> None:

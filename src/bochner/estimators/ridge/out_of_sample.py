@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices, Mask
+from bochner.arrays import Floats, Indices, Mask, n_distinct
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import mixed, row_hashes
 from bochner.data.row_splits import Fold
@@ -197,7 +197,7 @@ def _equal_by_chance(distinct: ArraySource) -> bool:
         # Values that are stored, with zero; others are too few
         many = np.flatnonzero(np.diff(X.indptr) >= most - 1)
         columns = (X[:, [j]].toarray() for j in many)
-    return all(len(np.unique(column)) <= most for column in chain(y.T, columns))
+    return all(n_distinct(column) <= most for column in chain(y.T, columns))
 
 
 def distinct_numbers(source: ArraySource) -> Indices:
