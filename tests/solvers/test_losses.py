@@ -4,8 +4,9 @@ other libraries.
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance
 
 from bochner.solvers.losses import (
@@ -15,6 +16,8 @@ from bochner.solvers.losses import (
     Poisson,
     Quantile,
     SquaredHinge,
+    logistic,
+    softplus,
 )
 
 LOSSES = [
@@ -116,3 +119,16 @@ def test_scores_of_mean_targets():
     np.testing.assert_allclose(
         softmax(Multinomial().scores_of(2 * shares - 1)), shares, rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logarithms_and_shares_of_any_score(dtype):
+    scores = np.array([-np.inf, -800, -90, -20, -1e-9, 0, 3, 90, 800, np.inf], dtype)
+    with np.errstate(all="raise", under="ignore"):
+        logarithms = softplus(scores)
+        shares = logistic(scores)
+    assert logarithms.dtype == shares.dtype == dtype
+    digits = 4 * np.finfo(dtype).eps
+    tiny = np.finfo(dtype).tiny
+    assert_allclose(logarithms, np.logaddexp(0, scores), rtol=digits, atol=tiny)
+    assert_allclose(shares, expit(scores), rtol=20 * digits, atol=tiny)

@@ -15,6 +15,7 @@ from bochner.selection.comparison import CandidateResult, Maps, Race, concatenat
 from bochner.selection.lengthscale import common_unit_lengths, deviations
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import Validator
+from bochner.solvers.losses import softplus
 
 SMALLEST_SHARE = 1e-6  # of a row that is of a class, by rounding
 
@@ -79,7 +80,7 @@ def _logistic_losses(features: LinearFeatures, rows: Validator) -> NDArray:
         else:  # of one class alone, the other one has half a row
             sign = 1.0 if is_class[counted].all() else -1.0
             scores += sign * np.log(2 * len(Z) + 1)
-        losses += np.logaddexp(0, -truth * scores)
+        losses += softplus(-truth * scores)
     return losses
 
 

@@ -14,9 +14,22 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, logsumexp, softmax, xlogy
+from scipy.special import logit, softmax, xlogy
 
 SMALLEST_SHARE = 1e-6  # of a class without rows
+
+
+def softplus(F: NDArray) -> NDArray:
+    """log(1 + exp(F)), by functions of which NumPy computes many values at once, as it
+    does not of `logaddexp`, which takes three to ten times as long.
+    """
+    return np.maximum(F, 0) + np.log1p(np.exp(-np.abs(F)))
+
+
+def logistic(F: NDArray) -> NDArray:
+    """1 / (1 + exp(-F)), in a fifth to a third of the time of `scipy.special.expit`."""
+    with np.errstate(over="ignore"):  # whose inverse is zero
+        return 1 / (1 + np.exp(-F))
 
 
 class Loss(ABC):
@@ -56,13 +69,13 @@ class Logistic(Loss):
     """
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
-        return (np.logaddexp(0, F) - (Y + 1) / 2 * F).sum(axis=0)
+        return (softplus(F) - (Y + 1) / 2 * F).sum(axis=0)
 
     def scores_of(self, y: NDArray) -> NDArray:
         return logit(np.clip((y + 1) / 2, SMALLEST_SHARE, 1 - SMALLEST_SHARE))
 
     def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
-        p = expit(F)
+        p = logistic(F)
         return p - (Y + 1) / 2, p * (1 - p)
 
 
@@ -74,7 +87,9 @@ class Multinomial(Loss):
     coupled = True
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
-        return logsumexp(F, axis=0) - ((Y + 1) / 2 * F).sum(axis=0)
+        greatest = F.max(axis=0)
+        total = np.exp(F - greatest).sum(axis=0)
+        return greatest + np.log(total) - ((Y + 1) / 2 * F).sum(axis=0)
 
     def scores_of(self, y: NDArray) -> NDArray:
         return np.log(np.maximum((y + 1) / 2, SMALLEST_SHARE))
@@ -154,10 +169,10 @@ class Quantile(Loss):
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         U = Y - F
-        return (self.q * U + self.width * np.logaddexp(0, -U / self.width)).sum(axis=0)
+        return (self.q * U + self.width * softplus(-U / self.width)).sum(axis=0)
 
     def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
-        s = expit((F - Y) / self.width)
+        s = logistic((F - Y) / self.width)
         return s - self.q, s * (1 - s) / self.width
 
 
