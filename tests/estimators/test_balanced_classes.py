@@ -1,10 +1,16 @@
 """class_weight="balanced" goes by the weights of the rows, as if they were repeated."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
-from bochner import KernelMachineClassifier
+from bochner import FourierFeatures, KernelMachineClassifier
+from bochner.kernels import Gaussian
+from bochner.selection import policy
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +59,33 @@ def test_a_class_without_weight_is_left_out(rows):
         model.class_count_, [40 - (y == 1).sum() / 2, 0, 40 - (y == 1).sum() / 2]
     )
     assert (model.predict_proba(X)[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 1.0, 1: 20.0}])
+def test_missing_values_are_filled_alike_in_passes(class_weight, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = (rng.uniform(size=3000) < 0.05).astype(int)
+    X = rng.normal(size=(3000, 2)) + 4.0 * y[:, np.newaxis]
+    X[rng.uniform(size=3000) < 0.3, 0] = np.nan
+    options = {
+        "features": FourierFeatures(Gaussian(2.0), 100, random_state=0),
+        "alpha": 1.0,
+        "loss": "squared",
+        "random_state": 0,
+    }
+    model = KernelMachineClassifier(class_weight=class_weight, **options)
+    balancing = len(y) / 2 / np.bincount(y)
+    factor = balancing if class_weight == "balanced" else np.array([1.0, 20.0])
+    weighted = KernelMachineClassifier(**options).fit(X, y, factor[y])
+    small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=1000)
+    monkeypatch.setattr("bochner.inputs.opened.POLICY", small)
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": y})
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    model.fit(tmp_path / "rows.parquet", "y")
+    X_named = table.select(["a", "b"])
+    np.testing.assert_allclose(
+        model.decision_function(X_named), weighted.decision_function(X), atol=1e-3
+    )
+    np.testing.assert_allclose(model.class_count_, weighted.class_count_)
+    plan = model.plan(tmp_path / "rows.parquet", "y")
+    assert plan.passes[0].times == 2

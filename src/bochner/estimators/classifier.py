@@ -137,7 +137,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         double precision.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the weights of their rows; as in
-        scikit-learn.
+        scikit-learn. Rows that are read in passes are read once more for them.
     time_limit : float or None, default=None
         Time limit of a fit in seconds, without compilation. It leads to fewer
         candidates, steps and grids, or to more grids than by default. None sets no
@@ -496,7 +496,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 if label not in absent
             }
             factors = compute_class_weight(class_weight, classes=labels, y=labels)
-        return rows.with_class_weights(factors)
+        return rows.with_class_weights(factors, self.verbose)
 
     def _learn_target(self, rows: TrainingRows, classes: Any = None) -> Targets:
         labels, weights = rows.label_weights()

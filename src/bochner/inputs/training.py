@@ -206,11 +206,16 @@ class TrainingRows:
         order = np.argsort(labels)
         return labels[order], np.array(list(label_weights.values()), np.float64)[order]
 
-    def with_class_weights(self, factors: NDArray) -> TrainingRows:
+    def with_class_weights(
+        self, factors: NDArray, verbose: Any = False
+    ) -> TrainingRows:
         """The rows with weights that are multiplied by those of their classes, which
         stand in the order of `label_weights`.
+
+        Rows of a stream are read once more, as the statistics of their columns are
+        those of weighted rows, too.
         """
-        labels, totals = self.label_weights()
+        labels, _ = self.label_weights()
         factor = factors[np.searchsorted(labels, np.asarray(self.y))]
         weight = factor if self.weight is None else self.weight * factor
         if self.stream is None or self.summary is None:
@@ -219,12 +224,11 @@ class TrainingRows:
             splits = None if self.splits is None else self.splits.weighted(factor)
             return replace(self, target=target, splits=splits)
         roles = replace(self.stream.roles, classes=labels, factors=factors)
-        return replace(
-            self,
-            target=self.target._replace(weight=weight),
-            stream=replace(self.stream, roles=roles),
-            summary=replace(self.summary, weight=float(totals @ factors)),
-        )
+        stream = replace(self.stream, roles=roles)
+        seed = self.summary.drawn.seed
+        summary = stream.scan(seed, True, verbose, "the weighted rows")
+        target = self.target._replace(weight=weight)
+        return replace(self, target=target, stream=stream, summary=summary)
 
     @property
     def n_seen(self) -> int:

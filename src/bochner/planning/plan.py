@@ -525,7 +525,9 @@ def plan_fit(request: FitRequest, table: TableShape) -> Plan:
     way = planner.within(room) or planner.refuse(room or 0)
     passes = [way.passes]
     if table.sample is None and not (table.in_memory and gathered):
-        passes.insert(0, Pass("the files are read" if gathered else LOOK, 1))
+        # Weights of classes are known after a first look, and decide the statistics
+        looks = 1 if gathered or request.class_weight is None else 2
+        passes.insert(0, Pass("the files are read" if gathered else LOOK, looks))
     # Passes over rows that are not in memory, for another loss of classes
     compares = (
         request.classes
