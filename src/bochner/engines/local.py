@@ -528,6 +528,8 @@ def require_memory(n_bytes: int, what: str, cure: str) -> None:
     """
     available = available_memory()
     if available is not None and n_bytes > available:
+        if (limit := current().memory_limit) is not None:
+            cure = f"{cure} Or raise memory_limit, which is {as_size(limit)}."
         raise MemoryError(
             f"{what} needs {as_size(n_bytes)} and {as_size(available)} are free. {cure}"
         )

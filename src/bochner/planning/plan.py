@@ -63,8 +63,7 @@ COMPARED_BINS = (
     "bins and Fourier features are compared; the plan assumes bins, "
     "which take more passes and memory"
 )
-# Bytes among which a limit that works is looked for
-LEAST_LIMIT, LARGEST_LIMIT = 1 << 20, 1 << 60
+LARGEST_LIMIT = 1 << 60  # bytes, up to which a limit that works is looked for
 
 
 class Pass(NamedTuple):
@@ -565,17 +564,17 @@ def plan_fit(request: FitRequest, table: TableShape) -> Plan:
 
 
 def least_limit(request: FitRequest, table: TableShape, room: int) -> str:
-    """The least memory limit that works, in steps of a tenth from what is too
-    little, as settings take it.
+    """The least memory limit that works, in steps of a tenth from what is too little
+    and what libraries take, as settings take it.
     """
-    enough = max(room, LEAST_LIMIT)
-    with settings(memory_limit=None):  # lest the plan itself be refused
-        while (
-            enough < LARGEST_LIMIT
-            and Planner(request, table, enough).within(enough) is None
-        ):
-            enough = int(MORE * enough)
-    return as_size(MORE * enough)
+    limit = room + POLICY.loaded_bytes
+    while limit < LARGEST_LIMIT:
+        # The solver is chosen by the limit, too
+        with settings(memory_limit=as_size(limit)) as inside:
+            if Planner(request, table, inside.memory_limit).within(inside.memory_limit):
+                break
+        limit = int(MORE * limit)
+    return as_size(limit)
 
 
 def refuse_limit(request: FitRequest, table: TableShape) -> NoReturn:
@@ -584,11 +583,11 @@ def refuse_limit(request: FitRequest, table: TableShape) -> NoReturn:
     """
     limit = current().memory_limit or 0
     rows_bytes = GATHERED_SHARE * AROUND * table.n_rows * row_bytes(table.n_columns)
-    least = least_limit(request, table, int(rows_bytes) + POLICY.loaded_bytes)
+    least = least_limit(request, table, int(rows_bytes))
     raise MemoryError(
         f"{table.n_rows:,} rows of {table.n_columns:,} columns need "
         f"{as_size(rows_bytes)} of memory for a fit, and memory_limit allows "
-        f"{as_size(limit)}: memory_limit='{least}' is the least that works."
+        f"{as_size(limit)}: memory_limit='{least}' works."
     )
 
 
