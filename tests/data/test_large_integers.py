@@ -1,6 +1,7 @@
 """Columns and targets of integers whose differences double precision drops."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, TableEncoder
+from bochner.selection import policy
 
 N = 60
 LARGE = 2**60 + np.arange(N)[::-1]  # spaced by 256 in double precision
@@ -106,6 +108,22 @@ def test_targets():
     ):
         model.fit(OTHER[:, np.newaxis], LARGE)
     model.fit(OTHER[:, np.newaxis], LARGE - 2**60)
+
+
+@pytest.mark.parametrize("in_passes", [False, True])
+@pytest.mark.parametrize("size", [2**53, 2**60])
+def test_targets_of_which_rounding_takes_digits(size, in_passes, tmp_path, monkeypatch):
+    x = np.linspace(-2, 2, 400)
+    y = np.round(2000 * np.sin(x)).astype(np.int64)
+    pd.DataFrame({"x": x, "y": y + size}).to_parquet(tmp_path / "rows.parquet")
+    if in_passes:
+        small = replace(policy.POLICY, gathered_rows=100, sampled_rows=200)
+        monkeypatch.setattr("bochner.inputs.opened.POLICY", small)
+    model = KernelMachineRegressor(**FAST)
+    told = noted(lambda: model.fit(tmp_path / "rows.parquet", "y"))
+    lost = np.std(y - ((y + size).astype(np.float64) - size))
+    is_told = any("predictions lose digits: subtract the least" in one for one in told)
+    assert is_told == (lost > 10)
 
 
 def test_classes_of_large_integers_stay_distinct():

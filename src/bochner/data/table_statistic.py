@@ -43,12 +43,12 @@ def is_constant(low: Any, high: Any) -> Any:
 
 def floats_of_targets(y: NDArray) -> NDArray:
     """Targets in double precision; a warning where they are different integers that
-    count as constant there.
+    are equal there.
     """
     values = y.astype(np.float64, copy=False)
     if y.dtype.kind in "iu" and y.size:
         differ = y.min(axis=0) < y.max(axis=0)
-        if np.any(differ & is_constant(values.min(axis=0), values.max(axis=0))):
+        if np.any(differ & (values.min(axis=0) == values.max(axis=0))):
             warn(f"A target counts as constant: its {WHY}; subtract the least of them.")
     return values
 

@@ -13,7 +13,10 @@ from bochner.arrays import Floats, Indices
 from bochner.data.table_input import finite_predictions
 from bochner.data.table_statistic import Summary, TableStatistic
 from bochner.inputs.checks import normalised_weights
+from bochner.notices import warn
 
+# Of the deviation of targets, above which rounding loses digits that matter
+ROUNDED = 0.01
 HALF = 0.5  # mean counts that are added before logarithms
 LARGEST_COUNT = 1e30
 
@@ -35,7 +38,15 @@ def mean_and_scale(moments: Summary) -> tuple[Floats, Floats]:
     scale = np.where(
         scale > 0, scale, moments.high - moments.low
     )  # squares of tiny values vanish
-    scale[moments.low == moments.high] = 1.0
+    differ = moments.low < moments.high
+    rounding = np.spacing(np.maximum(np.abs(moments.low), np.abs(moments.high)))
+    if (differ & (rounding > ROUNDED * scale)).any():
+        warn(
+            "A target differs by little more than floating-point numbers are rounded "
+            "by at its size, so that predictions lose digits: subtract the least "
+            "value, of integers before they become floating-point numbers."
+        )
+    scale[~differ] = 1.0
     return moments.mean, scale
 
 
