@@ -47,6 +47,17 @@ def test_few_rows_have_the_exact_components():
     )
 
 
+@pytest.mark.parametrize("standardize", ["auto", False])
+def test_a_given_kernel_measures_columns_as_they_are_scaled(standardize):
+    X = np.random.default_rng(0).normal(size=(200, 3)) * [1.0, 10.0, 0.1]
+    scaled = X / X.std(axis=0) if standardize else X
+    model = KernelPCA(4, Gaussian(2.0), standardize=standardize, random_state=0).fit(X)
+    exact = Exact(4, kernel="rbf", gamma=1 / 8).fit(scaled)
+    np.testing.assert_allclose(
+        model.explained_variance_ * len(X), exact.eigenvalues_, rtol=1e-9
+    )
+
+
 def test_many_rows_have_nearly_the_exact_subspace():
     model = KernelPCA(20, random_state=0).fit(DIGITS)
     exact = Exact(20, kernel="rbf", gamma=gamma_of(model)).fit(DIGITS)

@@ -59,7 +59,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         Number of pairs of directions, at most the number of features of either table.
     kernel, y_kernel : Kernel or "auto", default="auto"
         Kernels of the rows of X and of y. "auto" is a Gaussian that is exp(-1) at the
-        median distance between rows.
+        median distance between rows. A kernel that is given measures columns as
+        `standardize` scales them.
     features, y_features : FeatureMap, transformer or "auto", default="auto"
         Feature maps of both tables. "auto" is `NystroemFeatures` of the kernel with
         1,000 landmarks; another map brings its own kernel.
@@ -68,8 +69,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         tr(C_zz) / D. "auto" selects it between 1e-6 and 10, by two-fold
         cross-validation of the correlation.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all
-        columns share a unit, as pixels do.
+        Whether to scale columns of numbers to unit variance, whatever the kernels.
+        "auto" does so unless all columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks and of the halves of the cross-validation.
     verbose : int, default=0

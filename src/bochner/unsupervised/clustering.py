@@ -283,7 +283,8 @@ class KernelKMeans(Clusterer):
     n_clusters : int, default=8
     features : str, feature map or scikit-learn transformer, default="fourier"
         Dense features or bins. "fourier" and "binning" get their lengthscale from the
-        median distance between rows.
+        median distance between rows. A map measures columns as `standardize` scales
+        them.
     n_init : int, default=10
         Number of runs of k-means, of which the best is kept.
     standardize : bool or "auto", default="auto"

@@ -70,7 +70,8 @@ class KernelPCA(
         that have variance.
     kernel : Kernel or "auto", default="auto"
         "auto" is a Gaussian whose lengthscale is set by the median distance between
-        rows: it is exp(-1) there.
+        rows: it is exp(-1) there. A kernel that is given measures columns as
+        `standardize` scales them.
     features : FeatureMap, transformer or "auto", default="auto"
         "auto" is `NystroemFeatures` of the kernel. Another map brings its own kernel:
         `NystroemFeatures` of another size, `FourierFeatures`, or `BinningFeatures` with
@@ -84,8 +85,8 @@ class KernelPCA(
         Ridge penalty of the inverse map; "auto" minimises the generalised
         cross-validation error.
     standardize : bool or "auto", default="auto"
-        Whether to scale columns of numbers to unit variance. "auto" does so unless all
-        columns share a unit, as pixels do.
+        Whether to scale columns of numbers to unit variance, whatever the kernel.
+        "auto" does so unless all columns share a unit, as pixels do.
     random_state : int, RandomState or None, default=None
         Seed of samples and maps.
     verbose : int, default=0
