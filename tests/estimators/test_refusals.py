@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.utils import Bunch
 
 from bochner import (
     BinningFeatures,
     KernelMachineClassifier,
     KernelMachineRegressor,
+    SemiSupervisedClassifier,
 )
 from bochner.kernels import Gaussian, Laplacian
 
@@ -356,3 +358,16 @@ def test_sparse_targets_have_a_cure():
     for estimator in (KernelMachineRegressor, KernelMachineClassifier):
         with pytest.raises(TypeError, match=r"y is sparse.*y.toarray\(\)"):
             estimator(**FAST).fit(X, sp.csr_array(np.ones((30, 1))))
+
+
+def test_several_labels_of_a_row_have_another_estimator():
+    labels = np.column_stack([Y, X[:, 1] > 0]).astype(int)
+    one = KernelMachineClassifier(**FAST, random_state=0)
+    cure = r"MultiOutputClassifier .*y\.argmax\(axis=1\)"
+    with pytest.raises(ValueError, match=cure):
+        one.fit(X, labels)
+    with pytest.raises(ValueError, match=cure):
+        SemiSupervisedClassifier().fit(X, labels)
+    with pytest.raises(ValueError, match=cure):
+        one.fit(X, Y).score(X, labels)
+    assert MultiOutputClassifier(one).fit(X, labels).score(X, labels) > 0.5

@@ -517,3 +517,11 @@ def test_relevance_is_the_share_of_the_distance(mix):
     )
     np.testing.assert_allclose(metric.relevance_, expected / expected.sum(), atol=0.02)
     assert metric.relevance_[3] == 0
+
+
+@pytest.mark.parametrize("gap", ["text", np.nan])
+def test_a_metric_of_other_tables_than_numbers(gap):
+    rows = np.random.default_rng(0).normal(size=(40, 3)).astype(object)
+    rows[5, 1] = gap
+    with pytest.raises(ValueError, match=r"give TableEncoder\(\)\.fit_transform\(X\)"):
+        learn_metric(rows, np.arange(40.0))

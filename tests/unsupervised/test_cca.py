@@ -273,3 +273,13 @@ def test_refusals_of_files(folders):
 def test_rows_that_do_not_vary_are_refused_by_name(n, maps):
     with pytest.raises(ValueError, match="All rows of y are equal"):
         KernelCCA(random_state=0, **maps).fit(LEFT[:n], np.ones(n))
+
+
+def test_scores_of_a_wrong_second_table():
+    model = KernelCCA(2, **MAPS, alpha=0.1).fit(LEFT[:100], RIGHT[:100])
+    with pytest.raises(ValueError, match="y is None: give the second table"):
+        model.score(LEFT, None)
+    for table, width in ((RIGHT[:, 0], 1), (RIGHT[:, :3], 3)):
+        message = f"columns of y is {width}, and was 32 where KernelCCA was fitted"
+        with pytest.raises(ValueError, match=message):
+            model.score(LEFT, table)

@@ -81,11 +81,23 @@ def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
     """
     y = values_of(y)
     require_target(estimator, y)
-    y = column_or_1d(y, warn=True)
+    y = one_label_a_row(y)
     refuse_mixed(y)
     check_classification_targets(y)
     check_consistent_length(X, y)
     return y
+
+
+def one_label_a_row(y: Any) -> NDArray:
+    """Labels of shape (n,); ValueError where rows have several."""
+    try:
+        return column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} A row has one label: where each has several, fit "
+            "sklearn.multioutput.MultiOutputClassifier to columns of 0 and 1, one for "
+            "each label; where one column of each row is 1, give y.argmax(axis=1)."
+        ) from None
 
 
 def refuse_mixed(labels: NDArray) -> None:

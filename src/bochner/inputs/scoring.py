@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 
 from bochner.data.columns import unmasked, values_of
 from bochner.devices.conversion import any_arrays
+from bochner.inputs.checks import one_label_a_row
 from bochner.inputs.opened import open_data
 from bochner.sources.base import SourceError
 from bochner.sources.dask_parts import is_collection
@@ -71,6 +72,8 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             answers = joined(read)[:3]
     predictions, y, sample_weight = answers
     y = values_of(y)
+    if is_classifier(self):
+        y = one_label_a_row(y)
     sample_weight = unmasked(sample_weight)
     score = accuracy_score if is_classifier(self) else r2_score
     return float(score(y, predictions, sample_weight=sample_weight))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_X_y
+from sklearn.utils.validation import check_array, check_X_y
 
 from bochner.arrays import Indices, n_distinct
 from bochner.data.array_source import ArraySource
@@ -820,6 +820,13 @@ def learn_metric(
     if metric not in ("ard", "full"):
         raise ValueError(f"metric must be 'ard' or 'full', got {metric!r}.")
     labels = _are_labels(np.asarray(y))
+    try:
+        X = check_array(X, dtype=[np.float64, np.float32])
+    except ValueError as error:
+        raise ValueError(
+            f"{str(error).rstrip('.')}. A metric is learned of an array of numbers: of "
+            "other tables give TableEncoder().fit_transform(X), which fills gaps too."
+        ) from None
     X, y = check_X_y(
         X,
         y,

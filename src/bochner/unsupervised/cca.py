@@ -276,7 +276,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     @rowwise(names=lambda self: self.y_encoder_.statistic_.names)
     def _y_transform(self, y: Any) -> Floats:
         """Scores of rows of the second table."""
-        y = second_table(y)
+        y = second_table(y, self.y_encoder_.n_features_in_)
         self.y_encoder_.caution_unseen(y)
         w = self.y_weights_
         mean = self.y_mean_
@@ -314,7 +314,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         array of shape (K,)
             0 where one of them does not vary.
         """
-        A, B = (np.asarray(scores) for scores in self.transform(X, y))
+        check_is_fitted(self)
+        X, y = columns_apart(X, y)
+        tables = self._x_transform(X), self._y_transform(y)
+        A, B = (np.asarray(scores) for scores in tables)
         check_consistent_length(A, B)
         A, B, one = A - A.mean(axis=0), B - B.mean(axis=0), np.eye(A.shape[1])
         return Covariances(A.T @ A, B.T @ B, A.T @ B, A[0], B[0]).correlations(one, one)

@@ -66,8 +66,10 @@ def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
     return first, second
 
 
-def second_table(y: Any) -> Any:
-    """The second table, checked; one column as a table of one."""
+def second_table(y: Any, width: int | None = None) -> Any:
+    """The second table, checked; one column as a table of one. ValueError for an
+    array with another number of columns than the fit had, where that is given.
+    """
     if y is None:
         raise ValueError(
             "KernelCCA requires y to be passed, but the target y is None: give the "
@@ -77,7 +79,15 @@ def second_table(y: Any) -> Any:
         y = np.asarray(unmasked(y if hasattr(y, "ndim") else np.asarray(y)))
         y = y.reshape(-1, 1) if y.ndim == 1 else y
     y = as_table_or_matrix(y)
-    return y if is_frame(y) else checked_matrix(y.tocsr() if sp.issparse(y) else y)
+    if is_frame(y):
+        return y
+    y = checked_matrix(y.tocsr() if sp.issparse(y) else y)
+    if width not in (None, y.shape[1]):
+        raise ValueError(
+            f"The number of columns of y is {y.shape[1]}, and was {width} where "
+            "KernelCCA was fitted: give the columns of that second table."
+        )
+    return y
 
 
 def hashed(encoder: TableEncoder, dtype: np.dtype, X: Any) -> tuple[Any, NDArray]:
