@@ -7,9 +7,16 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from bochner import KernelMachineRegressor, KernelPCA, TableEncoder, load, save
+from bochner import (
+    KernelMachineRegressor,
+    KernelPCA,
+    TableEncoder,
+    load,
+    save,
+)
 from bochner.data.outliers import farthest_fences
 from bochner.data.table import TargetRows
+from bochner.kernels import Gaussian
 
 
 @pytest.fixture(scope="module")
@@ -201,3 +208,25 @@ def test_ranges_are_those_of_numbers_whatever_their_type(kind):
         KernelPCA(1, random_state=0).fit(X).transform(X),
         KernelPCA(1, random_state=0).fit(X.astype(np.float64)).transform(X),
     )
+
+
+@pytest.mark.parametrize("far", [9999999999.0, -1e12])
+def test_far_values_take_no_digits_where_columns_keep_their_units(far):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 2))
+    y = np.sin(2 * X[:, 0]) + np.sin(2 * X[:, 1])
+    marked = np.where(rng.uniform(size=6000) < 0.01, far, X[:, 1])
+    X_far = np.column_stack([X[:, 0], marked])
+    X_far[0, 1] = np.nan
+    # Of many features, which are computed in single precision
+    model = KernelMachineRegressor(
+        Gaussian(1.5), n_components=4000, solver="cg", alpha=0.1, random_state=0
+    ).fit(X_far[:5000], y[:5000])
+    assert model.feature_weights_.dtype == np.float32
+    near = np.flatnonzero(marked[5000:] != far) + 5000
+    assert model.score(X_far[near], y[near]) > 0.98
+    # A missing value is one of the others, and what has no far values stays as it was
+    gap, middle = model.encoder_.transform([[0.5, np.nan], [0.5, np.median(X[:, 1])]])
+    assert abs(gap[1] - middle[1]) < 0.1
+    encoder = TableEncoder(with_std=False).fit(X)
+    assert encoder.without_outliers(X, None) is encoder

@@ -349,7 +349,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self, X: Any, weight: NDArray | None, keeps_far: bool = False
     ) -> TableEncoder:
         """Take units of numbers from the others where some lie so far away that all
-        others would look equal.
+        others would look equal; without units, the median is the origin there.
 
         Parameters
         ----------
@@ -360,7 +360,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             constant differ, as where what is far is looked for. Else they count as the
             nearest of the others, with a warning, and constant columns as nothing.
         """
-        if sp.issparse(X) or not self.with_std or not self._encodings(NumberColumns):
+        if sp.issparse(X) or not self._encodings(NumberColumns):
             return self
         numbers, *others = self.columns_
         weight = np.ones(X.shape[0]) if weight is None else weight
@@ -374,6 +374,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )
         reaches = (summary.low < low) | (summary.high > high)
         numbers = deepcopy(numbers)
+        if not self.with_std:
+            if not reaches.any():
+                return self
+            # Seen from a mean among far values, all others would lose their digits
+            numbers.shift[reaches] = np.nanmedian(samples[:, reaches], axis=0)
+            numbers.fill[reaches] = 0.0
+            return self._but(columns_=[numbers, *others])
         for i, j in enumerate(numbers.index.tolist()):
             name = self.statistic_.name(j)
             stand_in = stand_in_for_missing(samples[:, i])
