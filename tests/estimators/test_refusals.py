@@ -11,7 +11,6 @@ from bochner import (
     BinningFeatures,
     KernelMachineClassifier,
     KernelMachineRegressor,
-    SemiSupervisedClassifier,
 )
 from bochner.kernels import Gaussian, Laplacian
 
@@ -366,8 +365,6 @@ def test_several_labels_of_a_row_have_another_estimator():
     cure = r"MultiOutputClassifier .*y\.argmax\(axis=1\)"
     with pytest.raises(ValueError, match=cure):
         one.fit(X, labels)
-    with pytest.raises(ValueError, match=cure):
-        SemiSupervisedClassifier().fit(X, labels)
     with pytest.raises(ValueError, match=cure):
         one.fit(X, Y).score(X, labels)
     assert MultiOutputClassifier(one).fit(X, labels).score(X, labels) > 0.5

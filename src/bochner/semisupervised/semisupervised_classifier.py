@@ -10,18 +10,14 @@ from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bochner.arrays import Floats
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.class_probabilities import fit_temperature, probabilities
 from bochner.features.base import FeatureMap
-from bochner.inputs.checks import (
-    one_label_a_row,
-    refuse_infinite_target,
-    refuse_mixed,
-)
+from bochner.inputs.checks import refuse_infinite_target, refuse_mixed
 from bochner.inputs.scoring import score_of_rows
 from bochner.notices import warn
 from bochner.semisupervised.base import (
@@ -202,7 +198,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         return self
 
     def _checked_targets(self, X: Any, y: Any) -> NDArray:
-        y = one_label_a_row(checked_marks(y, self, "-1"))
+        y = column_or_1d(checked_marks(y, self, "-1"), warn=True)
         check_consistent_length(X, y)
         refuse_infinite_target(y)
         labels = y[labelled(y)]
