@@ -287,7 +287,6 @@ SETTERS = {
         "warnings.showwarning"
     },  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
-    "display/map_view.py": {"bare.__dict__"},
     "features/leaves.py": {
         "inner.encoded_"
     },  # the mark of maps, metrics and kernels that belong to an encoder

@@ -327,7 +327,10 @@ INTERVALS = {0.9: np.tile([-1.0, 1.0], (2000, 1))}
             lambda: CoverageDisplay.from_predictions(Y, INTERVALS, coverage=0.5),
             "0.5 among them",
         ),
-        (lambda: CoverageDisplay.from_predictions(Y[:9], INTERVALS), r"\(9, 2\)"),
+        (
+            lambda: CoverageDisplay.from_predictions(Y[:9], INTERVALS),
+            r"y of shape \(9,\) and interval of shape \(2000, 2\)",
+        ),
         (
             lambda: CoverageDisplay.from_predictions(Y, INTERVALS, by=[1]),
             "one value for each",
@@ -338,7 +341,7 @@ INTERVALS = {0.9: np.tile([-1.0, 1.0], (2000, 1))}
         ),
         (
             lambda: BandDisplay.from_estimator(Normal(), X, coverage=90),
-            "within 0 and 1",
+            "probability between 0 and 1",
         ),
         (
             lambda: BandDisplay.from_estimator(
@@ -349,7 +352,7 @@ INTERVALS = {0.9: np.tile([-1.0, 1.0], (2000, 1))}
         (lambda: BandDisplay.from_estimator(Normal(), X, Y[:5]), "2000 rows, and y 5"),
         (
             lambda: WidthDisplay.from_predictions(Y, INTERVALS[0.9], coverage=1.0),
-            "within 0 and 1",
+            "probability between 0 and 1",
         ),
         (
             lambda: WidthDisplay.from_predictions(

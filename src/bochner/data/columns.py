@@ -246,6 +246,15 @@ def without_frame(column: Any) -> Any:
     return column
 
 
+def label_places(labels: Iterable[Any], classes: Sequence[Any]) -> Indices:
+    """Positions of labels among classes, by value, or by text; -1 of others."""
+    places = {label_text(one): k for k, one in enumerate(classes)}
+    places |= {one: k for k, one in enumerate(classes)}
+    return np.array(
+        [places.get(one, places.get(label_text(one), -1)) for one in labels], np.intp
+    )
+
+
 def text_codes(values: Iterable[Any]) -> tuple[Indices, list[str]]:
     """Codes and labels of values by their texts; -1 of those that are missing."""
     places: dict[str, int] = {}
@@ -401,7 +410,7 @@ def unique_names(names: Sequence[str], mark: str = "_", first: int = 2) -> list[
     return unique
 
 
-def column_number(column: Any, names: Sequence[str]) -> int:
+def column_number(column: Any, names: Sequence[str], what: str = "column") -> int:
     """Number of a column that is given by number or name."""
     if isinstance(column, str) and column in names:
         return list(names).index(column)
@@ -411,7 +420,7 @@ def column_number(column: Any, names: Sequence[str]) -> int:
         return int(column) % len(names)
     listed_names = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     raise ValueError(
-        f"There is no column {column!r}: give its number, from 0 to "
+        f"There is no {what} {column!r}: give its number, from 0 to "
         f"{len(names) - 1}, or one of {listed_names}."
     )
 

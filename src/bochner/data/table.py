@@ -322,7 +322,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight : array of shape (n,) or None
         """
         for j in self.statistic_.constant_columns():
-            column = _column(X, j)
+            column = column_values(X, j)
             is_frame = isinstance(column, nw.Series)
             dtype = column.dtype
             are_whole = dtype.is_integer() if is_frame else dtype.kind in "iu"
@@ -873,7 +873,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             row, output_column = np.argwhere(~np.isfinite(out))[0].tolist()
             j = int(self.sources()[output_column])
             name = self.statistic_.name(j)
-            if np.isinf(float(_column(X, j)[row])):
+            if np.isinf(float(column_values(X, j)[row])):
                 raise infinity(name, row)
             raise ValueError(
                 f"column {name!r}, row {row}: value too large for {out.dtype} after "
@@ -955,7 +955,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Numbers and times; or text.
         """
         name, kind = self.statistic_.name(j), self.statistic_.kinds[j]
-        return read_column(_column(X, j), name, expected or kind)[1]
+        return read_column(column_values(X, j), name, expected or kind)[1]
 
     def _numbers_of(self, X: Any, index: NDArray) -> NDArray:
         """Values of some columns of numbers, NaN where they are missing, shape (n, k);
@@ -982,7 +982,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _column(X: Any, j: int) -> Any:
+def column_values(X: Any, j: int) -> Any:
     """A column of a data frame, a series of narwhals, or of a matrix, an array."""
     if sp.issparse(X):
         return X.tocsr()[:, [j]].toarray()[:, 0]

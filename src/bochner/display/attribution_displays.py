@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from bochner.arrays import Floats
+from bochner.data.columns import column_number
 from bochner.display import canvas
 from bochner.display.base import SINGLE, Array, Block, Display, Look
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
@@ -43,12 +44,8 @@ def _of_output(
         raise ValueError(
             f"There are several outputs: name one as output=, of {', '.join(names)}."
         )
-    k = names.index(output) if output in names else output
-    if isinstance(k, str) or not -len(names) <= k < len(names):
-        raise ValueError(
-            f"output must be one of {', '.join(names)}, or its number, got {output!r}."
-        )
-    return explanation.of_output(int(k)), f" of {canvas.shortened(names[k])}"
+    k = column_number(output, names, "output")
+    return explanation.of_output(k), f" of {canvas.shortened(names[k])}"
 
 
 class WaterfallDisplay(Display):

@@ -80,8 +80,6 @@ class Display:
                 continue
             if kind in ("Array", "Values"):
                 value = np.asarray(value, np.float64 if kind == "Array" else None)
-            elif kind == "Sequence[Array]":
-                value = [np.asarray(one, np.float64) for one in value]
             elif kind.startswith("Sequence"):
                 value = list(value)
             setattr(self, field.name, value)

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.preprocessing import scale
 
+from bochner.data.columns import column_number
 from bochner.data.outliers import drawn
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values
@@ -134,7 +135,7 @@ class KernelDisplay(Display):
         else:
             raise ValueError(UNKNOWN_COLUMNS)
         names = seen.names(X, start.shape[1])
-        _check_column("direction", direction, len(names))
+        direction = column_number(direction, names)
         e = np.eye(len(names))[direction]
         t = np.linspace(0, max_distance, 200)
         line = start[:1] + t[:, np.newaxis] * e
@@ -171,12 +172,6 @@ class KernelDisplay(Display):
         along = f" along {canvas.shortened(self.along)}" if self.along else ""
         ax.set(xlabel=f"Distance t{along}", ylabel="Kernel", xmargin=0)
         canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
-
-
-def _check_column(name: str, column: Any, d: int) -> None:
-    """ValueError where a number is not that of one of d columns."""
-    if not isinstance(column, int | np.integer) or not 0 <= column < d:
-        raise ValueError(f"{name} must be a column from 0 to {d - 1}, got {column!r}.")
 
 
 ORDERS = ("component", "given")
@@ -231,15 +226,15 @@ class GramDisplay(Display):
     """
 
     exact: Array
-    estimates: Sequence[Array]
+    estimates: Array
     sizes: Sequence[int]
     unit: str = "features"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        errors = [np.abs(estimate - self.exact) for estimate in self.estimates]
-        self.max_errors = np.array([error.max() for error in errors])
-        self.rms_errors = np.array([np.sqrt(np.mean(error**2)) for error in errors])
+        errors = np.abs(self.estimates - self.exact)
+        self.max_errors = errors.max(axis=(1, 2))
+        self.rms_errors = np.sqrt((errors**2).mean(axis=(1, 2)))
 
     @classmethod
     def from_estimator(
@@ -567,8 +562,9 @@ class SpectrumDisplay(Display):
         rows = np.empty((0, 0)) if X is None else seen.rows(X)
         fitted_map = seen.fitted_map(rows, random_state)
         d = fitted_map.n_features_in_
-        _check_column("coordinate", coordinate, d)
-        name = canvas.shortened(seen.names(X, d)[coordinate])
+        names = seen.names(X, d)
+        coordinate = column_number(coordinate, names)
+        name = canvas.shortened(names[coordinate])
         frequencies = fitted_map.frequencies_[coordinate]
         # Waves come in pairs of cosine and sine, but for those with an offset
         paired = len(frequencies) - len(fitted_map.offsets_)

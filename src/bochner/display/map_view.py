@@ -4,7 +4,6 @@ and the estimates.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from typing import Any, NamedTuple
 
@@ -60,11 +59,7 @@ class View(NamedTuple):
 
     def fitted_map(self, X: NDArray, random_state: int) -> Any:
         """The map itself, or a clone that is fitted on X where it is not fitted."""
-        if not self.fitted:
-            return self.same_draw(X, random_state)
-        bare = copy.copy(self.features)
-        vars(bare).pop("feature_names_in_", None)  # the rows given to it are arrays
-        return bare
+        return self.features if self.fitted else self.same_draw(X, random_state)
 
     def same_draw(self, X: NDArray, random_state: int) -> Any:
         """A clone with the seed of the map, or `random_state` where it has none,
@@ -113,5 +108,5 @@ def view(features: Any, *kinds: type) -> View:
 
 def estimated_gram(features: Any, X: NDArray, n: int | None = None) -> Floats:
     """z(x)'z(y) of all rows x and all y, or the first n; bins were learned on them."""
-    Z = features.transform(X)
+    Z = features.map_rows(X)
     return dense(Z @ Z[:n].T)

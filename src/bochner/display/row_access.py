@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.extmath import svd_flip
 
 from bochner.arrays import Floats
 from bochner.data.columns import PARTS, column_names, column_number, read_column
-from bochner.data.table_input import as_array, is_frame
+from bochner.data.table import column_values
+from bochner.data.table_input import as_table_or_matrix, frame_names
 
 
 def principal_axes(X: NDArray, n: int) -> Floats:
@@ -19,8 +20,7 @@ def principal_axes(X: NDArray, n: int) -> Floats:
     """
     apart = X - X.mean(axis=0)
     axes = np.linalg.eigh(apart.T @ apart)[1][:, ::-1].T[:n]
-    largest = np.abs(axes).argmax(axis=1, keepdims=True)
-    return axes * np.sign(np.take_along_axis(axes, largest, axis=1))
+    return svd_flip(None, axes, u_based_decision=False)[1]
 
 
 def column_of(X: Any, column: int | str) -> tuple[str, NDArray, str]:
@@ -41,19 +41,14 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray, str]:
     ValueError
         Where there is no such column.
     """
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        j = column_number(column, column_names(frame.columns, len(frame.columns)))
-        name = frame.columns[j]
-        kind, values = read_column(frame[:, j], name)
-        parts = PARTS[kind]
-        if not parts:
-            codes, labels = values
-            return name, np.array([*labels, ""], dtype=object)[codes], ""
-        return name, values[:, 0], parts[0]
-    j = column_number(column, column_names(None, np.shape(X)[1]))
-    column_values = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
-    return f"x{j}", np.asarray(column_values, np.float64).ravel(), ""
+    X = as_table_or_matrix(X)
+    names = column_names(frame_names(X), X.shape[1])
+    j = column_number(column, names)
+    kind, values = read_column(column_values(X, j), names[j])
+    if isinstance(values, tuple):
+        codes, labels = values
+        return names[j], np.array([*labels, ""], dtype=object)[codes], ""
+    return names[j], values[:, 0], PARTS[kind][0]
 
 
 def target_of(y: ArrayLike) -> Floats:

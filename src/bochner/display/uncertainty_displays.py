@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing as take
 from bochner.data.outliers import drawn
 from bochner.data.table_input import is_frame
 from bochner.display import canvas
-from bochner.display.base import Array, Block, Display, Look
+from bochner.display.base import Array, Block, Display, Look, fitted_attribute
 from bochner.display.canvas import BLUE, DOTTED, GREY, VERMILION
 from bochner.display.importance_displays import name_rows
 from bochner.display.row_access import column_of, interval_of, target_of
@@ -23,10 +23,12 @@ from bochner.markup import number
 from bochner.scores import (
     Reliability,
     equal_count_bins,
+    interval_coverage,
     judged_event,
     reliability,
     wilson_interval,
 )
+from bochner.solvers.conformal import require_coverage
 
 POINTS, MOST_DOTS = 200, 1000
 TAIL = 0.005  # share of the rows at either end that may be beyond the grid
@@ -149,8 +151,8 @@ class BandDisplay(Display):
             there are not, or not of numbers.
         """
         levels = np.atleast_1d(np.asarray(coverage, np.float64)).tolist()
-        if not all(0 < level < 1 for level in levels):
-            raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
+        for level in levels:
+            require_coverage(level)
         name, values, unit = column_of(X, column)
         if values.dtype == object or not np.isfinite(values).any():
             raise ValueError(
@@ -436,18 +438,14 @@ class CoverageDisplay(Display):
             by = np.asarray(intervals[coverage], np.float64).mean(axis=1)
             by_name = by_name or "middle of the interval"
         values = np.asarray(by)
-        inside = {}
-        for level in levels:
-            ends = np.asarray(intervals[level], np.float64)
-            if ends.shape != (len(truth), 2) or values.shape != truth.shape:
-                raise ValueError(
-                    f"y has {len(truth)} rows: intervals must be of shape "
-                    f"({len(truth)}, 2), got {ends.shape}, and by must hold one value "
-                    f"for each row, got shape {values.shape}."
-                )
-            inside[level] = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-        groups = grouped(values, inside[coverage])
-        covered = [inside[level].mean() for level in levels]
+        covered = [interval_coverage(truth, intervals[level]) for level in levels]
+        if values.shape != truth.shape:
+            raise ValueError(
+                f"by must hold one value for each of the {len(truth)} rows, got shape "
+                f"{values.shape}."
+            )
+        low, high = np.asarray(intervals[coverage], np.float64).T
+        groups = grouped(values, (low <= truth) & (truth <= high))
         return cls(levels, covered, len(truth), groups, by_name or "group", coverage)
 
     def _blocks(self) -> list[Block]:
@@ -613,8 +611,7 @@ class WidthDisplay(Display):
         """
         truth = target_of(y)
         ends = np.asarray(interval, np.float64)
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
+        require_coverage(coverage)
         if ends.shape != (len(truth), 2):
             raise ValueError(
                 f"interval must be of shape ({len(truth)}, 2), got {ends.shape}."
@@ -731,12 +728,7 @@ class ReliabilityDisplay(Display):
         ValueError
             For a model that has no probabilities, and as `from_predictions`.
         """
-        if not hasattr(model, "predict_proba"):
-            raise ValueError(
-                f"{type(model).__name__} has no probabilities: give a classifier "
-                "with predict_proba."
-            )
-        proba = model.predict_proba(X)
+        proba = fitted_attribute(model, "predict_proba")(X)
         return cls.from_predictions(y, proba, classes=model.classes_, **options)
 
     @classmethod

@@ -500,7 +500,7 @@ class NoveltyDisplay(Display):
     points: Array
     scores: Array
     offset: float
-    axes: Sequence[Array]
+    axes: Array
     surface: Array
     names: Sequence[str] = ("x0", "x1")
 
@@ -545,7 +545,7 @@ class NoveltyDisplay(Display):
             plane.in_table(rows[row_numbers]),
             scores[row_numbers],
             offset,
-            list((plane.shift + plane.scale * sides).T),
+            (plane.shift + plane.scale * sides).T,
             surface.reshape(SIDE, SIDE),
             plane.names,
         )

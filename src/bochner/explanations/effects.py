@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 from bochner.arrays import Floats, Indices
 from bochner.data.array_source import rows_of
-from bochner.data.columns import PARTS, is_missing, read_column
+from bochner.data.columns import PARTS, is_missing
 from bochner.data.encodings import CodeColumn
-from bochner.data.table import TableEncoder
+from bochner.data.table import TableEncoder, column_values
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.algebra import product
 from bochner.markup import Markup, cut, cut_all, cut_named, number, table
@@ -363,7 +362,7 @@ def measured_effects(
 
 
 def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
-    grid = _grid(X, j, name, fitted.encoder, asked.n_points)
+    grid = _grid(X, j, fitted.encoder, asked.n_points)
     if asked.kind == "partial":
         mean, variance, curves = _partial(X, j, grid, fitted, asked)
     else:
@@ -401,29 +400,22 @@ def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
     )
 
 
-def _column(X: Any, j: int) -> Any:
-    """A column of the rows, a series or an array."""
-    if is_frame(X):
-        return nw.from_native(X, eager_only=True)[:, j]
-    return as_dense(X[:, [j]]).ravel()
-
-
 def own_values(X: Any, j: int, rows: Any = slice(None)) -> list[Any]:
     """A column of some rows as it came; None where a value is missing."""
-    values = _column(X, j)[rows]
+    values = column_values(X, j)[rows]
     values = values.to_list() if is_frame(X) else values.tolist()
     return [None if is_missing(value) else value for value in values]
 
 
-def _grid(X: Any, j: int, name: str, encoder: TableEncoder, n_points: int) -> Grid:
+def _grid(X: Any, j: int, encoder: TableEncoder, n_points: int) -> Grid:
     """Points of a column: all of few values, else frequent ones, and quantiles of the
     others; the most frequent levels.
 
     Without the frequent ones a column that is mostly 0 would have two points.
     """
     # Numbers, or codes and labels, of the kind that the fit saw
-    kind, values = read_column(_column(X, j), name, encoder.statistic_.kinds[j])
-    parts = PARTS[kind]
+    values = encoder.values_of(X, j)
+    parts = PARTS[encoder.statistic_.kinds[j]]
     if isinstance(values, tuple):
         numbers = np.where(values[0] < 0, np.nan, values[0])
     else:

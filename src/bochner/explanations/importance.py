@@ -105,12 +105,8 @@ class Importance:
         ----------
         most : int, default=5
         """
-        shares = self.shares
-        return [
-            (self.names[j], float(shares[j]))
-            for j in self._order()[:most]
-            if shares[j] > 0
-        ]
+        first = self._records()[:most]
+        return [(one["column"], one["share"]) for one in first if one["share"] > 0]
 
     def share_errors(self) -> Floats:
         """Standard errors of the values, divided by what the shares are: shape (d,)."""
@@ -183,10 +179,6 @@ class Importance:
     def _repr_html_(self) -> str:
         return table(f"Importance: {self._facts()}", HEAD, self._cells())
 
-    def _order(self) -> list[int]:
-        """Numbers of the columns, the most important first."""
-        return np.argsort(-self.values, kind="stable").tolist()
-
     def _facts(self) -> str:
         """The loss and what it was measured on."""
         facts = (
@@ -209,7 +201,7 @@ class Importance:
         """Name, value, standard error and share of each column, the most important
         first.
         """
-        shares = self.shares
+        shares = self.shares.tolist()
         return [
             {
                 "column": self.names[j],
@@ -217,7 +209,7 @@ class Importance:
                 "standard_error": self.errors[j],
                 "share": shares[j],
             }
-            for j in self._order()
+            for j in np.argsort(-self.values, kind="stable")
         ]
 
 

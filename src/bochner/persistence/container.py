@@ -122,11 +122,9 @@ def read_header(file: BinaryIO) -> Header:
         )
     text = file.read(length)
     entries = _parse(text, FOREIGN)
-    metadata = entries.pop("__metadata__", None) if isinstance(entries, dict) else None
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+    metadata: Any = isinstance(entries, dict) and entries.pop("__metadata__", None)
+    if not _are_texts(metadata) or metadata.get("format") != FORMAT:
         raise Unreadable("it is not a bochner model", FOREIGN)
-    if not all(isinstance(text, str) for text in metadata.values()):
-        raise Unreadable("its metadata are malformed")
     version = metadata.get("format_version", "")
     if not re.fullmatch(r"[0-9]{1,9}", version):
         raise Unreadable("its format version is malformed")
@@ -144,9 +142,7 @@ def read_header(file: BinaryIO) -> Header:
             "saved it",
         )
     user_metadata = _parse(metadata.pop("metadata", "{}").encode(errors="replace"))
-    if not isinstance(user_metadata, dict) or not all(
-        isinstance(value, str) for value in user_metadata.values()
-    ):
+    if not _are_texts(user_metadata):
         raise Unreadable("its metadata are malformed")
     if metadata.keys() != KEYS or not metadata["library_version"].isprintable():
         raise Unreadable("its metadata are incomplete")
@@ -180,6 +176,10 @@ def read_header(file: BinaryIO) -> Header:
         nodes,
         list(entries),
     )
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(one) is str for one in value.values())
 
 
 def _parse(text: bytes, advice: str = DAMAGED) -> Any:

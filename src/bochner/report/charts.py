@@ -17,7 +17,7 @@ from matplotlib.rcsetup import cycler
 
 from bochner.display import canvas
 from bochner.display.base import Display
-from bochner.markup import Markup, printed, tag
+from bochner.markup import Markup, tag
 
 WIDTH, HEIGHT = 4.6, 3.2  # inches: half of a wide screen, or all of a phone's
 POINTS = 72  # of an inch
@@ -94,8 +94,7 @@ def chart(
     # In elements, not in texts, which hold no ">" of their own
     inside = re.sub("<[^>]+>", lambda element: _of_page(element[0], key), inside)
     box = f"0 0 {POINTS * WIDTH:g} {POINTS * height:g}"
-    label = printed(title)
-    drawn = tag("svg", Markup(inside), viewBox=box, role="img", aria_label=label)
+    drawn = tag("svg", Markup(inside), viewBox=box, role="img", aria_label=title)
     return tag("figure", tag("figcaption", title), drawn)
 
 

@@ -32,7 +32,7 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 def classes(findings: Findings) -> dict[str, Any]:
     """All pictures and tables."""
-    labels = findings.predictions.labels
+    labels = findings.predictions.truth
     proba: Any = findings.predictions.proba
     predicted = proba.argmax(axis=1)
     names = cut_all(findings.model.classes_.tolist(), NAME)
@@ -131,7 +131,7 @@ def calibration(findings: Findings) -> dict[str, Any]:
     """
     class_labels = findings.model.classes_
     proba: Any = findings.predictions.proba
-    truth = class_labels[findings.predictions.labels]
+    truth = class_labels[findings.predictions.truth]
     display = ReliabilityDisplay.from_predictions(
         truth, np.clip(proba, 0, 1), classes=class_labels
     )

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.data.table_input import as_dense
+from bochner.data.table_input import as_dense, is_frame
 from bochner.estimators.interpretation import relevance_in_distance
 from bochner.explanations import Effects, Explanation, Importance, Interactions
 from bochner.features.leaves import leaves, size_name
-from bochner.report.given_rows import Predictions, Rows, as_numbers
+from bochner.report.given_rows import Predictions, Rows
 
 MOST_BACKGROUND = 50
 PAIRED_ROWS, PAIRED_BACKGROUND, MOST_PAIRED_WHOLE = 20, 10, 16
@@ -61,12 +61,12 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
     importance = None
     # By few rows where there are many columns
     if d <= 1000:
-        is_class = is_classifier(model)
-        y = model.classes_[predictions.labels] if is_class else as_numbers(rows.y)
+        y = predictions.truth
+        y = model.classes_[y] if is_classifier(model) else y
         n_rows = min(max(60_000 // d, 1), 2000)
         n_repeats = 3 if d < 50 else 1
         importance = model.importance(
-            rows.native, y, n_rows=n_rows, n_repeats=n_repeats, random_state=0
+            rows.X, y, n_rows=n_rows, n_repeats=n_repeats, random_state=0
         )
     shares = relevance_in_distance(model)
     ranks = np.zeros(d) if shares is None else shares
@@ -95,15 +95,15 @@ def explained(model: Any, rows: Rows, predictions: Predictions) -> Explained:
         others = np.setdiff1d(drawn, first)[: n - len(told)]
         background = None
         if getattr(model, "background_", None) is None:
-            background = rows.sample(MOST_BACKGROUND, 7).native
-        shown = rows.take(np.append(first, others)).native
+            background = rows.sample(MOST_BACKGROUND, 7).X
+        shown = rows.take(np.append(first, others)).X
         attribution = model.explain(shown, background, n_background)
         if d > 1:
             pairs = _interactions(model, rows, columns[:10], median)
     # Partial dependence of columns that have two values or more. Intervals by the
     # posterior would take most of the time, and the page shows quartiles of the rows
     effects = model._without_posterior().effects(
-        rows.native, columns[:6], n_rows=EFFECT_ROWS, n_curves=EFFECT_ROWS, n_points=16
+        rows.X, columns[:6], n_rows=EFFECT_ROWS, n_curves=EFFECT_ROWS, n_points=16
     )
     varying = tuple(one for one in effects if len(one.values) > 1)
     by_column = replace(effects, columns=varying) if varying else None
@@ -131,7 +131,7 @@ def _interactions(
     """
     explained_rows = rows.sample(PAIRED_ROWS, 8)
     others = rows.sample(PAIRED_BACKGROUND, 9)
-    tables = [explained_rows.native, others.native]
+    tables = [explained_rows.X, others.X]
     if len(rows.names) > MOST_PAIRED_WHOLE:
         tables = [
             _held_but(rows, held, drawn_rows, columns)
@@ -145,10 +145,11 @@ def _interactions(
 
 def _held_but(rows: Rows, i: int, others: Rows, columns: list[int]) -> Any:
     """Copies of a row, with the values of other rows in some columns."""
-    copies = rows.take(np.full(len(others), i))
-    if isinstance(copies.X, nw.DataFrame):
-        names = [copies.X.columns[j] for j in columns]
-        return copies.X.with_columns(*others.X.select(names).iter_columns()).to_native()
-    changed = np.array(as_dense(copies.X))
+    copies = rows.take(np.full(len(others), i)).X
+    if is_frame(copies):
+        changes = nw.from_native(others.X, eager_only=True)[:, columns]
+        frame = nw.from_native(copies, eager_only=True)
+        return frame.with_columns(*changes.iter_columns()).to_native()
+    changed = np.array(as_dense(copies))
     changed[:, columns] = as_dense(others.X)[:, columns]
     return changed

@@ -57,7 +57,7 @@ def attribution(findings: Findings) -> dict[str, Any] | None:
     one = whole
     if whole.values.ndim == 3:
         # Of several classes the most frequent one
-        labels = findings.predictions.labels
+        labels = findings.predictions.truth
         n_rows = np.bincount(labels, minlength=whole.values.shape[2])
         one = whole.of_output(int(n_rows.argmax()))
     display = BeeswarmDisplay.from_explanation(one, max_columns=10)
@@ -124,8 +124,6 @@ def effects(findings: Findings) -> list[Markup]:
     for k, one in enumerate(column_effects):
         low, high = np.quantile(one.curves, (0.25, 0.75), axis=0)
         drawn = replace(one, low=low, high=high, curves=one.curves[:0])
-        display = EffectDisplay(
-            [drawn], column_effects.outputs, column_effects.what, column_effects.kind
-        )
+        display = EffectDisplay.from_effects(replace(column_effects, columns=(drawn,)))
         charts.append(display_chart(f"effect{k}", display, cut(one.column)))
     return charts

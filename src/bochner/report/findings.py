@@ -15,7 +15,7 @@ from bochner.data.hashes import row_hashes, uniform
 from bochner.estimators.explained_scores import training_rows_among
 from bochner.report.explained import Explained, explained, n_waves_and_grids
 from bochner.report.given_columns import Column, capped_share, columns
-from bochner.report.given_rows import Predictions, Rows, as_numbers, predict, scores
+from bochner.report.given_rows import Predictions, Rows, predict, scores
 from bochner.selection.report import RowsCurve
 from bochner.theory import kernel_error
 from bochner.theory.approximation import KernelError
@@ -41,7 +41,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
     m = min(len(drawn) // 4, HELD_OUT)
     # The content of a row decides on which side it is, as copies of learned rows would
     # tell nothing.
-    place = uniform(row_hashes(drawn.encoded(model)), 2)
+    place = uniform(row_hashes(model._encoded(drawn.X, np.float64)), 2)
     evaluates = place < np.partition(place, m)[m]
     held_out, learned = (
         drawn.take(np.flatnonzero(row_mask)) for row_mask in (evaluates, ~evaluates)
@@ -57,7 +57,7 @@ def curve_by_size(model: Any, rows: Rows) -> tuple[RowsCurve | None, str]:
         warnings.simplefilter("ignore")  # that bins have few rows
         for factor in factors if len(factors) > 1 else ():
             try:
-                again = model.resized(factor).refit(learned.native, learned.y)
+                again = model.resized(factor).refit(learned.X, learned.y)
                 losses = predict(again, held_out).losses
             except (ValueError, MemoryError):  # too small for its kernel, too large
                 continue
@@ -181,9 +181,9 @@ def find(
         note,
         _error(model, rows),
         columns(model, rows, predictions),
-        training_rows_among(model, rows.native, share, origin.rows_fitted),
+        training_rows_among(model, rows.X, share, origin.rows_fitted),
         None if training is None else _fitted(model, *training),
-        0.0 if is_class else capped_share(as_numbers(rows.y)),
+        0.0 if is_class else capped_share(predictions.truth),
     )
 
 
@@ -210,7 +210,7 @@ def _error(model: Any, rows: Rows) -> KernelError | str:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        X = rows.sample(2000, 4).native
+        X = rows.sample(2000, 4).X
         try:
             return kernel_error(model, X, n_pairs=1000, random_state=0)
         except (ValueError, TypeError) as reason:

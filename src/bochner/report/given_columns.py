@@ -20,8 +20,9 @@ from bochner.data.outliers import drawn, stand_in_for_missing
 from bochner.data.table_input import as_dense
 from bochner.data.table_statistic import TableStatistic, part_offsets
 from bochner.data.written_values import is_missing_word
+from bochner.explanations.effects import own_values
 from bochner.markup import cut, number, percent
-from bochner.report.given_rows import Predictions, Rows, as_numbers
+from bochner.report.given_rows import Predictions, Rows
 
 LEVEL = 0.01
 # Rows that differ from the most frequent value of a column, from which on another one
@@ -104,10 +105,10 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     positions = drawn(np.arange(len(rows)), n_looked_at(rows), 10)
     some_rows = rows.take(positions)
     is_class = is_classifier(model)
-    y = predictions.labels[positions] if is_class else as_numbers(some_rows.y)
+    y = predictions.truth[positions]
     # Values as they are given, as the model reads them, and as it encodes them
-    values = [some_rows.column(j) for j in range(d)]
-    checked = model._rows(some_rows.native, reset=False)
+    values = [own_values(some_rows.X, j) for j in range(d)]
+    checked = model._rows(some_rows.X, reset=False)
     dense = as_dense(checked)
     read_values = [encoder.values_of(dense, j) for j in range(d)]
     encoded = as_dense(encoder.encode(checked, np.dtype(np.float32)))

@@ -7,17 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
-from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.data.columns import column_names, unmasked
+from bochner.data.array_source import rows_of
+from bochner.data.columns import column_names, label_places, values_of
 from bochner.data.outliers import drawn
-from bochner.data.table_input import checked_sparse, is_frame
-from bochner.explanations.effects import own_values
+from bochner.data.table_input import checked_sparse, frame_names, is_frame
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries
 
@@ -57,18 +55,11 @@ class Rows:
         most 20,000 of them; ValueError for targets that are no single column, and for
         fewer rows than `fewest`.
         """
-        names = getattr(model, "feature_names_in_", None)
-        if is_frame(X):
-            X = nw.from_native(X, eager_only=True)
-            names = X.columns
-        else:
+        names = frame_names(X) or getattr(model, "feature_names_in_", None)
+        if not is_frame(X):
             X = checked_sparse(X)
             X = X.tocsr() if sp.issparse(X) else np.asarray(X)
-        given = (
-            nw.from_native(y, series_only=True).to_numpy()
-            if is_into_series(y)
-            else np.asarray(unmasked(y))
-        )
+        given = np.asarray(values_of(y))
         if given.ndim == 2 and given.shape[1] == 1:
             given = given[:, 0]
         if given.ndim != 1 or len(given) != X.shape[0]:
@@ -89,32 +80,14 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    @property
-    def native(self) -> Any:
-        """The rows as the model takes them."""
-        return self.X.to_native() if isinstance(self.X, nw.DataFrame) else self.X
-
     def take(self, where: NDArray) -> Rows:
         """Rows by their positions."""
-        return replace(
-            self, X=self.X[where, :], y=self.y[where], numbers=self.numbers[where]
-        )
+        X = rows_of(self.X, where)
+        return replace(self, X=X, y=self.y[where], numbers=self.numbers[where])
 
     def sample(self, most: int, seed: int) -> Rows:
         """At most `most` rows, drawn at random, in their order."""
         return self.take(drawn(np.arange(len(self)), most, seed))
-
-    def encoded(self, model: Any) -> Any:
-        """The columns as the numbers that the model takes them for, an array or a
-        sparse matrix of n rows.
-        """
-        return model.encoder_.encode(
-            model._rows(self.native, reset=False), np.dtype(np.float64)
-        )
-
-    def column(self, j: int) -> list[Any]:
-        """Values of a column; None where one is missing."""
-        return own_values(self.native, j)
 
 
 @dataclass(frozen=True)
@@ -126,8 +99,8 @@ class Predictions:
     predicted : array of shape (n,)
         Numbers or labels.
     proba : array of shape (n, K), or None
-    labels : array of shape (n,)
-        Positions of the classes; empty of numbers.
+    truth : array of shape (n,)
+        Numbers, or positions of the classes.
     losses : array of shape (n,)
         Squared errors, or log losses in nats.
     seconds : float
@@ -136,7 +109,7 @@ class Predictions:
 
     predicted: NDArray
     proba: NDArray | None
-    labels: NDArray
+    truth: NDArray
     losses: NDArray
     seconds: float
 
@@ -149,44 +122,29 @@ def predict(model: Any, rows: Rows) -> Predictions:
     """
     start = CLOCK.seconds()
     if not is_classifier(model):
-        y = as_numbers(rows.y)
-        predicted = np.asarray(model.predict(rows.native), np.float64)
+        y = _as_numbers(rows.y)
+        predicted = np.asarray(model.predict(rows.X), np.float64)
         seconds = CLOCK.seconds() - start
         if predicted.ndim != 1:
             raise ValueError(
                 f"A report is about one target, and the model has {predicted.shape[1]}."
             )
-        labels = np.empty(0, np.int64)
-        return Predictions(predicted, None, labels, (y - predicted) ** 2, seconds)
-    proba = np.asarray(model.predict_proba(rows.native), np.float64)
+        return Predictions(predicted, None, y, (y - predicted) ** 2, seconds)
+    proba = np.asarray(model.predict_proba(rows.X), np.float64)
     seconds = CLOCK.seconds() - start
-    labels = _positions(rows.y, model.classes_)
+    labels = label_places(rows.y.tolist(), model.classes_.tolist())
+    if unknown := sorted({str(label) for label in rows.y[labels < 0].tolist()}):
+        raise ValueError(
+            f"y has labels that the model does not know: {unknown[:5]}; leave these "
+            "rows out."
+        )
     shares = proba[np.arange(len(labels)), labels]
     losses = -np.log(np.maximum(shares, np.finfo(float).eps))
     predicted = model.classes_[proba.argmax(axis=1)]
     return Predictions(predicted, proba, labels, losses, seconds)
 
 
-def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
-    """Positions of labels among the classes, by value or as text."""
-    position_by_label: dict[Any, int] = {}
-    for k, label in enumerate(classes.tolist()):
-        position_by_label[label] = position_by_label[str(label)] = k
-    positions = [
-        position_by_label.get(label, position_by_label.get(str(label), -1))
-        for label in y.tolist()
-    ]
-    if unknown := sorted(
-        {str(label) for label, k in zip(y.tolist(), positions, strict=True) if k < 0}
-    ):
-        raise ValueError(
-            f"y has labels that the model does not know: {unknown[:5]}; leave these "
-            "rows out."
-        )
-    return np.array(positions)
-
-
-def as_numbers(y: NDArray) -> NDArray[np.float64]:
+def _as_numbers(y: NDArray) -> NDArray[np.float64]:
     try:
         values = y.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -218,11 +176,11 @@ def scores(
     if predictions.proba is not None:
         predicted = np.searchsorted(model.classes_, predictions.predicted)
         return summaries.classification(
-            predictions.labels, predicted, predictions.proba, baseline
+            predictions.truth, predicted, predictions.proba, baseline
         )
-    y = as_numbers(rows.y)
+    y = predictions.truth
     regression_scores = summaries.regression(y, predictions.predicted, baseline)
     if getattr(model, "spread_", None) is None:
         return regression_scores
-    interval = model.predict_interval(rows.native, coverage=COVERAGE)
+    interval = model.predict_interval(rows.X, coverage=COVERAGE)
     return regression_scores | summaries.intervals(y, interval, COVERAGE)

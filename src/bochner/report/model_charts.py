@@ -28,7 +28,7 @@ def target(findings: Findings) -> Markup:
     name = findings.origin.target or "target"
     title = f"Rows by {cut(name)}"
     if findings.predictions.proba is None:
-        y = findings.rows.y.astype(np.float64)
+        y = findings.predictions.truth
 
         def draw(ax: Any) -> None:
             ax.hist(y, min(12, len(y) // 5), color=BLUE, rwidth=0.95)
@@ -36,7 +36,7 @@ def target(findings: Findings) -> Markup:
 
         return chart("target", title, draw)
     classes = findings.model.classes_
-    counts = np.bincount(findings.predictions.labels, minlength=len(classes))
+    counts = np.bincount(findings.predictions.truth, minlength=len(classes))
     first = np.argsort(-counts, kind="stable")[:12]
     names = classes[first].tolist()
 
@@ -103,7 +103,7 @@ def features(findings: Findings) -> dict[str, Any] | None:
 def residuals(findings: Findings) -> dict[str, Markup]:
     """Targets and errors against predictions, and sizes of the errors."""
     predicted = findings.predictions.predicted
-    truth = findings.rows.y.astype(np.float64)
+    truth = findings.predictions.truth
     errors = truth - predicted
 
     def draw(kind: str, label: str, ax: Any) -> None:

@@ -185,7 +185,7 @@ def limits(findings: Findings) -> Iterator[str]:
         yield f"The scores are from {n:,} rows only: see their intervals."
     if predictions.proba is not None:
         classes = findings.model.classes_
-        support = np.bincount(predictions.labels, minlength=len(classes))
+        support = np.bincount(predictions.truth, minlength=len(classes))
         if rare := classes[support < RARE].tolist():
             named = ", ".join(cut(name) for name in rare[:5])
             yield (

@@ -12,10 +12,11 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from bochner.arrays import Floats, Indices
 from bochner.data.columns import base_kind
+from bochner.explanations.effects import own_values
 from bochner.markup import Markup, cut, cut_all, number, shown_value, table, tag
 from bochner.report.explained import n_waves_and_grids
 from bochner.report.findings import Findings
-from bochner.report.given_rows import Rows, as_numbers, predict
+from bochner.report.given_rows import Rows, predict
 
 
 def worst(findings: Findings) -> Markup:
@@ -78,11 +79,13 @@ def neighbours(
         Where the rows are among the others: none is its own neighbour.
     """
     transform = model.features_.transform
-    features = transform(rows.encoded(model))
+    features = transform(model._encoded(rows.X, np.float64))
     # Features of few rows at a time
     size = int(max(1e7 // n_waves_and_grids(model), 1))
     parts = np.array_split(np.arange(len(others)), -(-len(others) // size))
-    blocks = (transform(others.take(part).encoded(model)) for part in parts)
+    blocks = (
+        transform(model._encoded(others.take(part).X, np.float64)) for part in parts
+    )
     distances: NDArray = np.hstack([euclidean_distances(features, Z) for Z in blocks])
     usual = np.median(distances, axis=1, keepdims=True)
     if positions is not None:
@@ -99,15 +102,15 @@ def _lines(model: Any, rows: Rows, columns: list[int]) -> list[tuple[str, ...]]:
     predictions = predict(model, rows)
     if predictions.proba is None:
         outcomes = [
-            [number(truth) for truth in as_numbers(rows.y)],
+            [number(truth) for truth in predictions.truth],
             [number(prediction) for prediction in predictions.predicted],
         ]
     else:
-        given = predictions.proba[np.arange(len(rows)), predictions.labels]
+        given = predictions.proba[np.arange(len(rows)), predictions.truth]
         outcomes = [
             [cut(truth) for truth in rows.y],
             [f"{probability:.3f}" for probability in given],
             [cut(prediction) for prediction in predictions.predicted],
         ]
-    values = [list(map(shown_value, rows.column(j))) for j in columns]
+    values = [list(map(shown_value, own_values(rows.X, j))) for j in columns]
     return list(zip(*outcomes, *values, strict=True))
