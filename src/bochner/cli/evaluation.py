@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from bochner.cli.failures import CommandError, Facts, errors_of, printable
 from bochner.cli.model_files import SavedModel, check_output, read_model
-from bochner.cli.tables import refuse_infinite, some_rows
+from bochner.cli.tables import some_rows
 from bochner.cli.target import Target, score, with_target
+from bochner.data.outliers import drawn
 from bochner.engines.progress import progress
 from bochner.estimators.explained_scores import training_rows_among
 from bochner.scores.summaries import NAMES, cells
@@ -67,10 +68,13 @@ def predict(
     target = "target" if saved.target is None else saved.target
     written = list[str]()
     unseen = Counter[str]()
+    n_read = 0
 
     def columns_of(rows: Any) -> Facts:
         """Columns of predictions, by name."""
-        X = saved.inputs(rows, data)
+        nonlocal n_read
+        X = saved.inputs(rows, data, n_read)
+        n_read += rows.shape[0]
         unseen.update(machine.encoder_.count_unseen(X))
         if saved.task == "classification":
             columns = {f"{target}_predicted": pa.array(machine.predict(X))}
@@ -120,11 +124,10 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
     n_rows = source.n_rows or 0
     with errors_of(data):
         # As few rows of a large table are read as give enough of them by chance
-        drawn, share = some_rows(source, min(2 * rows / max(n_rows, 1), 1.0))
-        X = saved.inputs(drawn.X, data)
-        numbers = np.sort(np.random.default_rng(0).permutation(X.shape[0])[:rows])
+        batch, share = some_rows(source, min(2 * rows / max(n_rows, 1), 1.0))
+        X = saved.inputs(batch.X, data, 0 if share == 1 else None)
+        numbers = drawn(np.arange(X.shape[0]), rows)
         X = take_rows(X, numbers)
-        refuse_infinite(X, data)
         explanation = saved.model.explain(X)
     if len(explanation) < n_rows:
         notes.append(
@@ -253,9 +256,7 @@ def true_rows(
         X, target = with_target(
             rows.X, rows.y, name, saved.task, data, asked, notes.append
         )
-        X = saved.inputs(X, data)
-        if share == 1:
-            refuse_infinite(X, data)
+        X = saved.inputs(X, data, 0 if share == 1 else None)
         return saved, take_rows(X, target.rows), target, n_rows
 
 

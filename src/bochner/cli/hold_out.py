@@ -23,7 +23,6 @@ from bochner.cli.target import (
     split_rows,
     with_target,
 )
-from bochner.data.encodings import TextColumn
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows
 
@@ -165,7 +164,7 @@ def _split_groups(
             f"{asked.data}: a test split of {100 * size:g} % leaves one group to "
             "learn from: use a smaller --test-size"
         )
-    return np.sort(train), np.sort(test)
+    return train, test
 
 
 def _order_in_time(X: pa.Table, asked: Arguments) -> NDArray:
@@ -174,13 +173,13 @@ def _order_in_time(X: pa.Table, asked: Arguments) -> NDArray:
     how_text_is_read = asked.how_text_is_read | {"text_features": None}
     encoder = fitted_encoder(column, lambda note: None, how_text_is_read)
     place = f"{asked.data}: column '{asked.time}'"
-    if any(isinstance(one, TextColumn) for one in encoder.columns_):
+    values = encoder.values_of(column, 0)
+    if isinstance(values, tuple):
         raise CommandError(
             f"{place} holds text that is not read as dates; --time needs dates or "
             "numbers"
         )
-    values = encoder.values_of(column, 0)
-    time = np.asarray(values, np.float64).reshape(len(values), -1)[:, 0]
+    time = values[:, 0]
     missing = np.isnan(time)
     if missing.any():
         raise CommandError(

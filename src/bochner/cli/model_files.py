@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent
-from bochner.cli.tables import open_rows
+from bochner.cli.tables import finite_inputs, open_rows
 from bochner.data.file_kinds import COMPRESSED, HEAD, kind_by_content, kind_by_name
 from bochner.data.written_values import WRITTEN
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
@@ -24,7 +24,6 @@ from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.notices import listed, quiet
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.paths import files_of
-from bochner.sources.rowwise import inputs_of
 
 # Beside the target and the task
 FACTS = (
@@ -116,9 +115,18 @@ class SavedModel:
             others_may_differ=True,
         )
 
-    def inputs(self, table: Any, path: Path) -> Any:
+    def inputs(self, table: Any, path: Path, first: int | None = 0) -> Any:
         """The columns that the model needs, in its order; CommandError for those
-        that are missing.
+        that are missing, and for infinite values in a table that has names.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, array or sparse matrix
+        path : Path
+            Where it is, for messages.
+        first : int or None, default=0
+            Number of the first row in the file; None of rows that chance drew, in
+            which the model refuses infinite values itself.
         """
         names = self.columns
         if not hasattr(table, "column_names"):
@@ -136,8 +144,7 @@ class SavedModel:
                     "columns without names; give a file with just these, in their order"
                 )
             return np.stack([column.to_numpy() for column in table.columns], axis=1)
-        with errors_of(path):
-            return inputs_of(table, names)
+        return finite_inputs(table, names, path, first)
 
 
 def write_model(model: Any, path: Path, target: str, task: str, facts: Facts) -> None:
@@ -170,11 +177,6 @@ def read_model(path: Path, method: str = "predict") -> SavedModel:
         )
     model = load(path)
     description = describe(path)
-    if not hasattr(model, "predict"):
-        raise CommandError(
-            f"{path}: holds a {type(model).__name__}, which does not predict; give a "
-            "fitted model"
-        )
     if not hasattr(model, method):
         raise CommandError(
             f"{path}: holds a {type(model).__name__}, which this command is not for; "

@@ -23,6 +23,7 @@ from bochner.cli.failures import Facts
 from bochner.cli.hold_out import Split
 from bochner.cli.tables import SCORED_ROWS, drawn_rows
 from bochner.cli.target import score, with_target
+from bochner.data.outliers import drawn
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import as_dense
 from bochner.settings import current
@@ -88,18 +89,15 @@ def reference_scores(
     X, *beside = split.train
     if isinstance(X, TableSource):
         # Names of the target, the weights and the groups
-        drawn: Any = drawn_rows(X, share, 1, *beside[:1])
+        batch: Any = drawn_rows(X, share, 1, *beside[:1])
         task = "regression" if classes is None else "classification"
         name = beside[0] if beside else "target"
-        X, target = with_target(drawn.X, drawn.y, name, task, path)
+        X, target = with_target(batch.X, batch.y, name, task, path)
         X = X.drop_columns(beside[2:]) if beside[2:] else X
         y = target.values
     else:
-        y = beside[0]
-        if share < 1:
-            order = np.random.default_rng(12).permutation(len(y))
-            rows = np.sort(order[: round(share * len(y))])
-            X, y = X.take(rows), y[rows]
+        rows = drawn(np.arange(n_train), most, 12)
+        X, y = X.take(rows), beside[0][rows]
     scores = {}
     # Threads would wait for one another
     with threadpool_limits(1), warnings.catch_warnings():

@@ -25,6 +25,7 @@ from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.rows import joined
+from bochner.sources.rowwise import inputs_of
 from bochner.sources.schema import Selection
 
 TEXT_KINDS = "csv", "tsv", "arff"
@@ -140,14 +141,26 @@ def fitted_encoder(
         return TableEncoder(**how_text_is_read).fit(X)
 
 
-def refuse_infinite(X: Any, path: Path) -> None:
-    """Raise CommandError at the first infinite value of all rows of a table that has
-    names.
+def refuse_infinite(X: pa.Table, path: Path, first: int = 0) -> None:
+    """Raise CommandError at the first infinite value of a table, whose first row has
+    this number in the file.
     """
-    if isinstance(X, pa.Table) and (infinite := infinite_value(X)):
-        raise CommandError(
-            f"{path}: {infinite.message_at(place_of(path, infinite.row))}"
-        )
+    if infinite := infinite_value(X):
+        place = place_of(path, first + infinite.row)
+        raise CommandError(f"{path}: {infinite.message_at(place)}")
+
+
+def finite_inputs(
+    table: pa.Table, names: list[str], path: Path, first: int | None
+) -> pa.Table:
+    """Some columns of a table, as by `inputs_of`; infinite values are refused but where
+    the number of its first row is None.
+    """
+    with errors_of(path):
+        X = inputs_of(table, names)
+    if first is not None:
+        refuse_infinite(X, path, first)
+    return X
 
 
 def place_of(path: str | os.PathLike[str], row: int) -> str:
@@ -160,7 +173,7 @@ def place_of(path: str | os.PathLike[str], row: int) -> str:
             return line_of(files, row)
     except (OSError, SourceError):
         pass
-    return f"row {row + 1}"
+    return f"row {row}"
 
 
 def read_rows(source: TableSource) -> Batch:

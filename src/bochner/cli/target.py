@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from bochner.cli.failures import CommandError, Facts, errors_of, printable
 from bochner.cli.tables import noted, place_of
-from bochner.data.columns import base_kind, label_text
+from bochner.data.columns import as_written, base_kind, label_places, levels
 from bochner.data.hashes import row_hashes
 from bochner.data.written_values import (
     is_missing_word,
-    read_written,
     written_kind,
 )
 from bochner.notices import listed
@@ -32,7 +31,6 @@ from bochner.sources.base import TableSource
 from bochner.sources.column_values import is_text, why_text
 from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches, has_lines, read_column
-from bochner.sources.schema import require
 
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
 # By the kind of their dtypes
@@ -105,9 +103,9 @@ class TargetSummary:
         All rows, and those without a value.
     total, low, high : float
         Sum and range of the numbers.
-    counts : pyarrow.Table or None
-        Columns `value` and `rows`: how many rows have each value; None for fractions,
-        and for pieces with more than 10,000 different values.
+    counts : Counter or None
+        How many rows have each value; None for fractions, and for pieces with more than
+        10,000 different values.
     """
 
     name: str
@@ -117,7 +115,7 @@ class TargetSummary:
     total: float = 0.0
     low: float = math.inf
     high: float = -math.inf
-    counts: pa.Table | None = None
+    counts: Counter[Any] | None = field(default_factory=Counter)
 
     @classmethod
     def of(cls, target: Target) -> TargetSummary:
@@ -125,8 +123,10 @@ class TargetSummary:
         values = target.values
         counts = None
         if target.kind != "number":
-            pieces = pc.value_counts(pa.array(values)).flatten()
-            counts = pa.table(pieces, ["value", "rows"])
+            distinct, rows = pc.value_counts(pa.array(values)).flatten()
+            counts = Counter(
+                dict(zip(distinct.to_pylist(), rows.to_pylist(), strict=True))
+            )
         is_number = values.dtype.kind in "biuf"
         numbers = np.asarray(values, np.float64) if is_number else np.empty(0)
         return cls(
@@ -143,14 +143,9 @@ class TargetSummary:
     def __add__(self, other: TargetSummary) -> TargetSummary:
         """The summary of the rows of both."""
         counts = None
-        if not self.n_known or not other.n_known:
-            counts = other.counts if other.n_known else self.counts
-        elif self.counts is not None and other.counts is not None:
-            both = pa.concat_tables([self.counts, other.counts])
-            counts = both.group_by("value").aggregate([("rows", "sum")])
-            counts = counts.rename_columns(["value", "rows"])
-        if counts is not None and counts.num_rows > MOST_COUNTED:
-            counts = None
+        if self.counts is not None and other.counts is not None:
+            counts = self.counts + other.counts
+            counts = counts if len(counts) <= MOST_COUNTED else None
         return TargetSummary(
             self.name,
             "number" if "number" in (self.kind, other.kind) else other.kind,
@@ -168,8 +163,7 @@ class TargetSummary:
         if test.values.dtype.kind == "f":
             total = self.total - test.values.sum()
             return replace(self, n_rows=n_rows, total=total)
-        classes = Counter(self.classes()) - Counter(test.values.tolist())
-        counts = pa.table({"value": [*classes], "rows": [*classes.values()]})
+        counts = Counter(self.counts) - Counter(test.values.tolist())
         return replace(self, n_rows=n_rows, counts=counts)
 
     @property
@@ -180,21 +174,18 @@ class TargetSummary:
     @property
     def distinct(self) -> int:
         """Number of different values; `MOST_COUNTED`, a lower bound, if not counted."""
-        return MOST_COUNTED if self.counts is None else self.counts.num_rows
+        return MOST_COUNTED if self.counts is None else len(self.counts)
 
     @property
     def only_value(self) -> Any:
         """The value of all rows; None where they differ."""
         if self.counts is None:
             return self.low if self.low == self.high else None
-        return self.counts["value"][0].as_py() if self.counts.num_rows == 1 else None
+        return next(iter(self.counts)) if len(self.counts) == 1 else None
 
     def classes(self) -> dict[Any, int]:
         """Rows of each class, in the order of the classes."""
-        if self.counts is None:
-            return {}
-        values, rows = (column.to_pylist() for column in self.counts.columns)
-        return dict(sorted(zip(values, rows, strict=True)))
+        return dict(sorted((self.counts or {}).items()))
 
     def remarks(self) -> list[str]:
         """A note on classes of text that may stand for a missing value."""
@@ -225,8 +216,8 @@ class TargetSummary:
 
 
 def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target:
-    """Take the target from a table; CommandError where it is not there, or has no
-    usable type.
+    """Take the target from a table that has it; CommandError where it has no usable
+    type.
 
     Parameters
     ----------
@@ -237,7 +228,6 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
     first : int, default=0
         Rows above, where the table is a piece of another one.
     """
-    require(table.column_names, [name], f"{path}: ")
     column = table[name]
     if pa.types.is_uint64(column.type):
         column = column.cast(pa.float64(), safe=False)
@@ -281,12 +271,11 @@ def with_target_read(
                 "classification"
             )
         return table, ""
-    column = table[name].combine_chunks()
+    column = table[name]
     if asked == "classification" or not is_text(column.type):
         return table, ""
-    coded = column.cast(pa.large_string()).dictionary_encode()
-    labels = coded.dictionary.to_pylist()
-    rows = np.bincount(coded.indices.drop_null().to_numpy(), minlength=len(labels))
+    labels, codes = levels(column)
+    rows = np.bincount(codes[codes >= 0], minlength=len(labels))
     written = written_kind(dict(zip(labels, rows.tolist(), strict=True)), name)
     if base_kind(written.kind) not in ("number", "text"):
         raise CommandError(
@@ -295,9 +284,9 @@ def with_target_read(
         )
     if base_kind(written.kind) != "number":
         return table, ""
-    numbers = pa.array(read_written(labels, written.kind), from_pandas=True)
+    numbers = as_written(codes, labels, written.kind)[:, 0]
     place = table.column_names.index(name)
-    read = table.set_column(place, name, numbers.take(coded.indices))
+    read = table.set_column(place, name, pa.array(numbers, from_pandas=True))
     return read, written.note
 
 
@@ -491,18 +480,18 @@ def stratified_split(
 
     every = np.arange(len(target.values))
     count = min(math.ceil(size * len(every)), len(every) - 1)
+    split, classes = every, None
     if task == "classification":
         _, labels, sizes = np.unique(
             target.values, return_inverse=True, return_counts=True
         )
         common = np.flatnonzero(sizes[labels] > 1)
         if (sizes > 1).sum() <= min(count, len(common) - count):
-            _, test = train_test_split(
-                common, test_size=count, random_state=seed, stratify=labels[common]
-            )
-            return np.setdiff1d(every, test), np.sort(test)
-    train, test = train_test_split(every, test_size=count, random_state=seed)
-    return np.sort(train), np.sort(test)
+            split, classes = common, labels[common]
+    _, test = train_test_split(
+        split, test_size=count, random_state=seed, stratify=classes
+    )
+    return np.setdiff1d(every, test), np.sort(test)
 
 
 def score(
@@ -543,21 +532,12 @@ def _score_classes(
     probability to be scored.
     """
     classes = model.classes_
-    values = target.values.tolist()
-    if classes.dtype.kind in "OU":
-        values = list(map(str, values))
-    elif target.values.dtype.kind not in "biuf":
+    if classes.dtype.kind not in "OU" and target.values.dtype.kind not in "biuf":
         raise CommandError(
             f"{path}: column '{target.name}' holds text, but the classes of the "
             f"model are {classes.dtype.name}s"
         )
-    # Positions among the classes, -1 where there is none. Blanks at the end do not
-    # count.
-    where = {value: k for k, value in enumerate(classes.tolist())}
-    bare = {label_text(value): k for value, k in where.items()}
-    labels = np.array(
-        [where.get(value, bare.get(label_text(value), -1)) for value in values]
-    )
+    labels = label_places(target.values.tolist(), classes.tolist())
     n = len(labels)
     unknown = np.count_nonzero(labels < 0)
     if unknown == n > 1:
