@@ -672,6 +672,18 @@ def test_explain_writes_values_that_sum_to_the_prediction(
     assert out.startswith("Wrote values.csv: Shapley values of ")
 
 
+def test_a_report_where_the_score_held_out_is_undefined(folder, done):
+    """The one row that is held out is of a class that no other row has."""
+    rows = ["-0.8,0.23,0", "-1.32,0.57,0", "-0.25,-0.17,1", "0.43,0.3,1", "0.11,0.7,2"]
+    write("few.csv", "\n".join(["a,b,y", *rows, ""]))
+    options = ("--target", "y", "--task", "classification", "--seed", "5")
+    scored = done("fit", "few.csv", *options, "--out", "m")["scores"]
+    assert scored["log_loss"]["value"] is None
+    write("more.csv", "\n".join(["a,b,y", *rows * 8, ""]))
+    done("report", "m", "more.csv", "--out", "r.html")
+    assert b"it is not better than" not in read("r.html")
+
+
 def test_report_names_what_is_at_fault(model_of, refused):
     model_of("kind")
     csv.write_csv(TABLE.slice(0, 10), "few.csv")

@@ -207,7 +207,9 @@ def limits(findings: Findings) -> Iterator[str]:
         better = [
             name
             for name, other_scores in others["scores"].items()
-            if other_scores[key]["value"] < least
+            # Undefined where no row held out is of a class that the model has learned
+            if None not in (least, other_scores[key]["value"])
+            and other_scores[key]["value"] < least
         ]
         if better:
             yield (
