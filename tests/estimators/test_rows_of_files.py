@@ -91,6 +91,29 @@ def test_scores_of_frames_and_of_several_targets(regressor, houses, file):
         classifier.fit(houses[INPUTS], labels[1:])
 
 
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("area", "infinity: column 'area', {}"),
+        ("price", "the target is infinite in {}"),
+        ("weight", "the weight 'weight' is inf in {}"),
+    ],
+)
+def test_rows_that_cannot_be_scored_are_named(
+    regressor, houses, tmp_path, name, match, monkeypatch
+):
+    """By the file, and by the line in it where it has lines."""
+    monkeypatch.setitem(vars(POLICY), "gathered_rows", 50)
+    bad = houses.copy()
+    bad.loc[70, name] = np.inf
+    bad.to_csv(tmp_path / "bad.csv", index=False)
+    bad.to_parquet(tmp_path / "bad.parquet")
+    for file, place in (("bad.csv", "line 72"), ("bad.parquet", "row 70")):
+        with pytest.raises(SourceError, match=match.format(place)) as refused:
+            regressor.score(tmp_path / file, "price", sample_weight="weight")
+        assert str(refused.value).startswith(str(tmp_path / file))
+
+
 def test_no_rows_have_no_score(regressor, file):
     source = bochner.open_source(file, where=pc.field("price") < -1e9)
     with pytest.raises(SourceError, match="there are no rows to score"):

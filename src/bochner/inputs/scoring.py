@@ -15,7 +15,7 @@ from bochner.inputs.opened import open_data
 from bochner.sources.base import SourceError
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.opening import is_streamed
-from bochner.sources.rows import finite_batches, joined
+from bochner.sources.rows import PartChecksum, joined, part_rows
 from bochner.sources.rowwise import inputs_of
 
 
@@ -63,10 +63,17 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
         else:
             # Of no rows more than predictions, targets and weights is gathered
             read = []
-            for batch in finite_batches(stream.table.parts):
-                rows = stream.roles.rows(batch)
-                predicted = self.predict(inputs_of(rows.X, names))
-                read.append(rows._replace(X=predicted))
+            for part in stream.table.parts:
+                tally = PartChecksum()
+                for rows in part_rows(part, stream.table.schema, stream.roles, tally):
+                    first = tally.n_rows - rows.X.shape[0]
+                    try:
+                        predicted = self.predict(inputs_of(rows.X, names))
+                    except ValueError as error:
+                        raise SourceError(
+                            f"{part.name}, counted from row {first:,}: {error}"
+                        ) from error
+                    read.append(rows._replace(X=predicted))
             if not read:
                 raise SourceError(f"{stream.table.what}: there are no rows to score")
             answers = joined(read)[:3]
