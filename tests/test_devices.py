@@ -439,9 +439,8 @@ def test_features_that_are_written_in_place(paired, place, monkeypatch):
     X = data(n=50)[0]
     features = FourierFeatures(Gaussian(0.5), 21, paired=paired, random_state=0).fit(X)
     place = SimpleNamespace(torch=np, product=np.matmul)
-    made = device_fourier.DeviceFourier(
-        place, features.frequencies_, features.offsets_, features.bounds()
-    )
+    place.put = np.asarray
+    made = device_fourier.DeviceFourier(features, place, X.dtype)
     out = np.full((50, features.n_features_out), np.nan)
     made.write(X, out)
     np.testing.assert_allclose(out * made.amplitudes, features.transform(X), atol=1e-12)

@@ -265,6 +265,12 @@ class Design:
                 advance=lambda k: self.advance(items[k].n_rows),
             )
         work = replace(work, advance=self.advance)
+        if len(spans) == 1:
+            total = work.empty()
+            total.add(
+                features, Blocks(self.source, work.rows, work.dtype, self.advance)
+            )
+            return total
         return reduce(
             LOCAL, [self.source.span(*span) for span in spans], work, (None, features)
         )

@@ -23,7 +23,12 @@ def softplus(F: NDArray) -> NDArray:
     """log(1 + exp(F)), by functions of which NumPy computes many values at once, as it
     does not of `logaddexp`, which takes three to ten times as long.
     """
-    return np.maximum(F, 0) + np.log1p(np.exp(-np.abs(F)))
+    return np.maximum(F, 0) + _excess(F)
+
+
+def _excess(F: NDArray) -> NDArray:
+    """By how much log(1 + exp(F)) exceeds the greater of F and 0."""
+    return np.log1p(np.exp(-np.abs(F)))
 
 
 def logistic(F: NDArray) -> NDArray:
@@ -69,7 +74,8 @@ class Logistic(Loss):
     """
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
-        return (softplus(F) - (Y + 1) / 2 * F).sum(axis=0)
+        # Of a sure class exactly zero remains beside the excess
+        return (np.maximum(F, 0) - (Y + 1) / 2 * F + _excess(F)).sum(axis=0)
 
     def scores_of(self, y: NDArray) -> NDArray:
         return logit(np.clip((y + 1) / 2, SMALLEST_SHARE, 1 - SMALLEST_SHARE))
