@@ -277,7 +277,27 @@ def test_no_end_is_beyond_a_limit_of_the_targets():
     ends = model.predict_interval(X[NEW])
     assert ends.min() == pytest.approx(0.0, abs=1e-9)
     assert np.isinf(model.spread_.limits[1, 0])  # one row alone is at the other end
-    assert abs(covered(model, X[NEW], y[NEW] + 1e-9) - 0.9) < 0.06
+    assert abs(covered(model, X[NEW], y[NEW]) - 0.9) < 0.06
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.1, 1 / 3, -7.25, 1e6 + 0.1, 0.1 + 0.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_targets_at_a_limit_are_within(floor, seed):
+    """Limits are of standardised targets, and rounding takes them back beside the
+    targets that lie there.
+    """
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((1000, 2))
+    size = rng.uniform(0.5, 2)
+    excess = size * np.maximum(rows[:, 0] + 0.5 * rng.standard_normal(1000), 0)
+    for y in (floor + excess, floor - excess):
+        model = uncertain().fit(rows[:400], y[:400])
+        low, high = model.predict_interval(rows).T
+        is_there = y == floor
+        assert is_there.sum() > 300
+        reaches = (low < floor + 1e-9) & (high > floor - 1e-9)
+        assert ((low <= floor) & (floor <= high))[is_there & reaches].all()
+        assert abs(covered(model, rows[400:], y[400:]) - 0.9) < 0.06
 
 
 def test_too_few_rows_are_told_with_the_number_that_is_needed():

@@ -1066,9 +1066,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             # By as much as quantiles of a normal distribution between the levels
             between = np.sqrt(unseen)[:, :, np.newaxis] * ndtri(q)
             reach = np.sign(between + reach) * np.hypot(reach, between)
-        low, high = spread.limits
-        ends = np.clip(centre[:, :, np.newaxis] + reach, low[:, None], high[:, None])
-        ends = ends * self.target_scale_[:, None] + self.target_mean_[:, None]
+        mean, unit = self.target_mean_, self.target_scale_
+        ends = (centre[:, :, np.newaxis] + reach) * unit[:, None] + mean[:, None]
+        low, high = spread.limits_in_units(mean, unit)
+        ends = np.clip(ends, low[:, None], high[:, None])
         return ends[:, 0] if self._one_target else ends
 
     def _unseen_variances(self, X: Any) -> NDArray | float:

@@ -140,6 +140,18 @@ class ErrorScale:
     scores: Scores
     seed: int
 
+    def limits_in_units(self, mean: Floats, scale: Floats) -> Floats:
+        """The limits in the units of the targets, shape (2, K), of their means and
+        scales: whole numbers where these are the limits once they are standardised,
+        others farther out by the rounding, lest targets at a limit lie beyond it.
+        """
+        ends = self.limits * scale + mean
+        whole = np.rint(ends)
+        is_whole = (whole - mean) / scale == self.limits
+        finite_sizes = np.where(is_whole, 0.0, np.abs(mean) + np.abs(ends))
+        outward = np.array([[-4.0], [4.0]]) * np.spacing(finite_sizes)
+        return np.where(is_whole, whole, ends + outward)
+
 
 def fit_error_scale(
     rows: OutOfSample,
