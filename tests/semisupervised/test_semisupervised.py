@@ -328,10 +328,12 @@ def test_supervised_models_name_the_semi_supervised():
 
 
 @pytest.mark.slow
-def test_text_of_marks_and_mixed_labels_are_named():
-    with pytest.warns(UserWarning, match="The text '-1' is taken for a class") as seen:
+@pytest.mark.parametrize("mark", ["-1", ""])
+def test_text_of_marks_and_mixed_labels_are_named(mark):
+    message = f"The text '{mark}' is taken for a class"
+    with pytest.warns(UserWarning, match=message) as seen:
         SemiSupervisedClassifier(random_state=0).fit(
-            MOONS, np.where(np.arange(1000) < 9, SIDES.astype(str), "-1")
+            MOONS, np.where(np.arange(1000) < 9, SIDES.astype(str), mark)
         )
     assert seen[0].filename == __file__
     with pytest.raises(ValueError, match="Some labels are text and others, such as 1"):

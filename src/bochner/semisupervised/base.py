@@ -28,7 +28,7 @@ from bochner.semisupervised.smoothers import (
 from bochner.unsupervised.base import RowModel, precision_of
 
 UNLABELLED = -1
-TEXT_OF_MARKS = "-1", "-1.0", "nan", "None"
+TEXT_OF_MARKS = "", "-1", "-1.0", "nan", "None"
 ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000
 ALPHA, FLOW_ALPHA = 0.99, 0.999
 # Of least squares on the smoothest functions

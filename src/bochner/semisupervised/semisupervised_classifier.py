@@ -113,7 +113,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     -----
     UserWarning
         At fit, if there is one class besides -1, which may be meant as a class too; and
-        for text such as "-1" or "nan", which is taken for a class.
+        for text such as "-1", "nan" or "", which is taken for a class.
 
     References
     ----------
