@@ -104,6 +104,13 @@ class TestFoldersThatHoldColumns:
             parquet.write_table(rows, file)
         assert rows_of(open_source(str(root))) == rows.to_pylist() * 4
 
+    def test_a_column_that_one_file_alone_holds_itself(self, root):
+        file = max(root.rglob("*.parquet"))
+        rows = pa.table({"x": [1], "month": [7], "town": ["Ems"]})
+        parquet.write_table(rows, file)
+        with pytest.raises(SourceError, match=r"'month'.*exclude it"):
+            open_source(str(root))
+
     def test_other_processes_read_them(self, root):
         source = open_source(str(root))
         assert rows_of(pickle.loads(pickle.dumps(source))) == rows_of(source)  # noqa: S301

@@ -41,6 +41,9 @@ class GraphSums:
         Z'w.
     features : list of CSR matrix, or None
         Of all rows, where they are kept.
+    labelled : list of tuple
+        Features, targets, weights and numbers of the rows with a target; a row without
+        one has zeros alone.
     """
 
     n_rows: int
@@ -95,14 +98,12 @@ def sum_graph(design: Design, keeps: bool = False) -> GraphSums:
     ----------
     design : Design
         With a map of which `is_anchored` is true.
-    kind : type of GraphSums
-        What is summed.
     keeps : bool
         Whether the features of all rows are kept.
 
     Returns
     -------
-    GraphSums, of this kind
+    GraphSums
     """
     work = SumOverRows(
         partial(GraphSums.empty, design.features.n_features_out, keeps),

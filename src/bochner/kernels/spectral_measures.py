@@ -67,23 +67,22 @@ class RadialLaw(Uncorrelated):
 
     Parameters
     ----------
-    quantile : callable (u, d) -> array of the shape of u
-        Inverse of the distribution function of the length in d dimensions.
-    second_moment : callable d -> float
-        Variance of a coordinate in d dimensions.
+    distribution : callable d -> object
+        That of the length in d dimensions: its `quantile` inverts the
+        distribution function, its `second_moment` is the variance of a coordinate.
     """
 
-    law: Callable[[int], Any]
+    distribution: Callable[[int], Any]
     n_uniforms: int = 1
 
     def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
         """Frequencies in the directions of the normal vectors, shape (d, size)."""
-        lengths = self.law(len(normal)).quantile(uniform[0])
+        lengths = self.distribution(len(normal)).quantile(uniform[0])
         return normal * (lengths / np.linalg.norm(normal, axis=0))
 
     def moments(self, n_features: int) -> NDArray:
         """Second moments of the coordinates, shape (n_features,)."""
-        return np.full(n_features, self.law(n_features).second_moment)
+        return np.full(n_features, self.distribution(n_features).second_moment)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ Gaussian Processes", Neural Computation 2001.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,12 +123,14 @@ class KernelScores:
             return self._by_splits(kernel)
         return self._left_out(kernel)
 
+    def _waves(self, kernel: Stationary) -> FourierFeatures:
+        """Drawn Fourier features of a kernel."""
+        features = FourierFeatures(kernel, self.n_components, random_state=self.seed)
+        return features.draw(len(self.spread))
+
     def _left_out(self, kernel: Stationary) -> float:
         """Leave-one-out error of Fourier features at the best alpha."""
-        features = FourierFeatures(
-            kernel, self.n_components, random_state=self.seed
-        ).draw(len(self.spread))
-        design = Design(self.source, features, np.float64)
+        design = Design(self.source, self._waves(kernel), np.float64)
         factor = factorise(design, 2)
         score = leave_one_out(factor, design)
         if self.alphas is None:
@@ -140,9 +143,7 @@ class KernelScores:
         """
         source = self.source
         assert source.splits is not None
-        features = FourierFeatures(
-            kernel, self.n_components, random_state=self.seed
-        ).draw(len(self.spread))
+        features = self._waves(kernel)
         errors: NDArray | float = 0.0
         total = 0.0
         for fold in source.splits.folds(source.weights):
@@ -350,6 +351,7 @@ class LengthscaleTrial(NamedTuple):
         return losses
 
 
+@dataclass
 class LengthscaleSearch:
     """Kernels of the rows with columns of given lengths, up to a factor.
 
@@ -367,28 +369,27 @@ class LengthscaleSearch:
     alphas : array of shape (A,) or None
     is_classifier : bool, default=True
         Whether the losses are log losses of classes, not squared errors.
+
+    Attributes
+    ----------
+    probabilities : array of shape (n, K) or None
+        Shares of the classes, one row's worth of which is shared by all.
     """
 
-    def __init__(
-        self,
-        rows: Block,
-        name: str,
-        way: str,
-        lengths: NDArray,
-        spread: NDArray,
-        alphas: NDArray | None,
-        is_classifier: bool = True,
-    ) -> None:
-        self.rows = rows
-        self.name = name
-        self.way = way
-        self.lengths = lengths
-        self.alphas = alphas
-        self.spread = spread
-        self.probabilities = None
-        if is_classifier:
-            shares = class_shares(both_classes(rows.y), 1 / (len(rows.y) + 2))
-            self.probabilities = shares
+    rows: Block
+    name: str
+    way: str
+    lengths: NDArray
+    spread: NDArray
+    alphas: NDArray | None
+    is_classifier: bool = True
+    probabilities: NDArray | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        # Before threads ask for them
+        if self.is_classifier:
+            y = self.rows.y
+            self.probabilities = class_shares(both_classes(y), 1 / (len(y) + 2))
 
     def kernel(self, power: float) -> Stationary:
         """The kernel with the lengthscale 1.5^power times the spread of the columns."""

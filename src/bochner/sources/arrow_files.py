@@ -150,7 +150,7 @@ class ParquetPart:
         index = [name for one in contents for name in one.frame_index]
         selection = _without_index(selection, index)
         # Files may hold the columns of their folders themselves
-        in_files = contents[0].schema.names
+        in_files = {name for one in contents for name in one.schema.names}
         columns = {name: columns[name] for name in columns if name not in in_files}
         beside = [pa.field(name, values.type) for name, values in columns.items()]
         files = [(one.file.path, pa.schema([*one.schema, *beside])) for one in contents]
@@ -198,7 +198,8 @@ class ParquetPart:
 
     def _batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield what is in the file, found valid: other batches can end the process."""
-        names = [name for name in self.schema.names if name not in dict(self.constants)]
+        constants = dict(self.constants)
+        names = [name for name in self.schema.names if name not in constants]
         groups = list(range(self.first, self.stop))
         try:
             with _opened(self.file.path, _footer(self.file)) as file:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, n_distinct
 from bochner.data.weights import checked_weight
 from bochner.design.moments import Moments
 from bochner.devices.conversion import any_arrays
@@ -187,8 +187,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         maps = (self.features_, self.y_features_)
         with progress("Summing moments", x.n_rows, bool(self.verbose)) as advance:
             halves = moments_of_halves(x, other, maps, dtype, seed, advance)
-        distinct = np.unique(x.sample.row_hashes()[x.sample.weights > 0])
-        self._solve(halves, len(distinct) >= FEWEST_HALVED)
+        different = n_distinct(x.sample.row_hashes()[x.sample.weights > 0])
+        self._solve(halves, different >= FEWEST_HALVED)
         return self
 
     def _pairs(
