@@ -56,7 +56,7 @@ def parts(model, rows):
 )
 def test_equals_dense_bayesian_linear_regression(features, weight):
     """Mean, and deviation for the noise that was found, by the precision matrix of
-    intercept and weights.
+    intercept and weights, where the noise is that of a row of mean weight.
     """
     Y = X @ np.array(
         [[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]]
@@ -76,6 +76,7 @@ def test_equals_dense_bayesian_linear_regression(features, weight):
         mean, B @ np.linalg.solve(precision, A.T * w @ Y), atol=1e-8
     )
     forms = np.einsum("ij,ij->i", B @ np.linalg.inv(precision), B)
+    forms *= w[w > 0].mean()
     noise = model.posterior_.constant_ * model.target_scale_**2
     assert (model.posterior_.slope_ == 0).all()
     np.testing.assert_allclose(
@@ -267,6 +268,33 @@ def test_a_weight_is_as_many_rows():
         theirs / repeated.posterior_.signal_,
     )
     np.testing.assert_allclose(ours, theirs, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": Gaussian(2.0), "n_components": 100},
+        {"kernel": Gaussian(2.0), "solver": "exact"},
+        {"features": Nystroem(kernel="linear", n_components=3, random_state=0)},
+    ],
+)
+def test_units_of_the_weights_do_not_matter(options):
+    """Weights say what a row counts beside others, and a penalty in their unit is the
+    same model.
+    """
+    tables = []
+    for unit in (1.0, 0.01, 100.0):
+        model = regressor(**options, alpha=0.5 * unit).fit(X, y, (1 + WEIGHT) * unit)
+        far = np.vstack([NEW, np.full((1, 3), 40.0)])
+        tables.append(
+            [
+                model.predict(far, return_std=True, noise=noise)[1]
+                for noise in (True, False)
+            ]
+        )
+        tables[-1].append(model.sample_y(far, 20, random_state=0).std(axis=1))
+    np.testing.assert_allclose(tables[1], tables[0], rtol=1e-4)
+    np.testing.assert_allclose(tables[2], tables[0], rtol=1e-4)
 
 
 def test_noise_follows_the_rows():

@@ -161,6 +161,20 @@ def test_classes_are_explained_by_log_odds(n_classes, loss):
         np.testing.assert_allclose(found.values[i], expected, atol=1e-9)
 
 
+@pytest.mark.parametrize(("noise", "is_all"), [(1.0, True), (0.5, False)])
+def test_unit_says_whether_sums_are_the_log_odds_of_probabilities(noise, is_all):
+    draws = np.random.default_rng(0)
+    rows = draws.standard_normal((400, 3))
+    labels = rows[:, 0] + noise * draws.standard_normal(400) > 0
+    features = FourierFeatures(Gaussian(1.5), 60, random_state=0)
+    model = KernelMachineClassifier(features=features, loss="squared", alpha=1e-2)
+    proba = model.fit(rows, labels).predict_proba(rows)
+    explanation = model.explain(rows)
+    differences = explanation.predictions - np.log(proba[:, 1] / proba[:, 0])
+    assert (np.abs(differences).max() < 1e-9) == is_all
+    assert explanation.unit == ("log-odds" if is_all else "first-order log-odds")
+
+
 @pytest.mark.parametrize(
     "name", ["warped", "mixed", "bins", "buckets", "both", "hybrid"]
 )

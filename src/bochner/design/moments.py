@@ -246,6 +246,11 @@ class Moments:
         rest.n_rows -= other.n_rows
         return rest
 
+    def __itruediv__(self, unit: float) -> Moments:
+        """Moments of rows with weights over a number."""
+        self.matrix /= unit
+        return self
+
     @property
     def weight(self) -> float:
         """Sum of the weights; the number of rows where there are none."""

@@ -38,7 +38,7 @@ def _of_output(
     """
     names = explanation.output_names
     if explanation.values.ndim == 2:
-        is_class = explanation.unit == "log-odds"
+        is_class = explanation.unit.endswith("log-odds")
         return explanation, f" of {canvas.shortened(names[0])}" if is_class else ""
     if output is None:
         raise ValueError(

@@ -62,7 +62,8 @@ def explained_function(model: Any) -> ExplainedFunction:
     A link makes log-odds of scores: a f + b f^3 of those by the squared loss, a f of
     those by another. Its linear part, with its slope at zero, is additive in the
     features; the rest, which makes the model surer of what is far from zero, is a
-    function of the same scores and is left out.
+    function of these scores and is left out, as is a curve in place of the link: the
+    unit says "first-order log-odds" where either is.
     The logarithm of the mean takes the place of the prediction with loss="poisson".
     """
     coef = np.asarray(model.feature_weights_, np.float64)
@@ -72,9 +73,9 @@ def explained_function(model: Any) -> ExplainedFunction:
         classes = model.classes_
         several = len(intercept) > 1
         names = tuple(map(str, classes if several else classes[-1:]))
-        return ExplainedFunction(
-            slope * coef, slope * intercept, "log-odds", names, several
-        )
+        is_linear = not model.link_[1] and model.curve_ is None
+        unit = "log-odds" if is_linear else "first-order log-odds"
+        return ExplainedFunction(slope * coef, slope * intercept, unit, names, several)
     scale = model.target_scale_
     return ExplainedFunction(
         coef * scale,

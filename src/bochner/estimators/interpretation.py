@@ -326,8 +326,9 @@ class Interpretable(BaseKernelEstimator):
         Returns
         -------
         Explanation
-            For classes of log-odds, the first-order part of the link of the scores:
-            ``link_[0]`` times `decision_function`.
+            For classes of log-odds, ``link_[0]`` times `decision_function`. Where the
+            probabilities have a cubic term or a curve (``link_[1]``, ``curve_``), these
+            are left out, and the unit is "first-order log-odds".
 
         Raises
         ------

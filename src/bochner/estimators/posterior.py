@@ -66,7 +66,9 @@ class Posterior:
     landmark_root_ : array of shape (m, m)
         Inverse of the Cholesky factor of their kernel matrix.
     mean_, root_, weight_ : see `LinearPosterior`
+        The weights of the rows are over their mean: those of observations are relative.
     alpha_ : float
+        The ridge penalty over the mean weight.
     level_, slope_, signal_, constant_, reach_ : arrays (K,), see `Noise`
     size_ : ErrorSize or None
         Of the errors; None where the noise is constant.
@@ -249,6 +251,24 @@ def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> Floats:
     return kernel.values(rows) - product(Z, Z.T)
 
 
+class Observations(NamedTuple):
+    """Observations of a fit, or a sample of them.
+
+    Attributes
+    ----------
+    source : ArraySource
+        Dense, with weights over their mean.
+    share : float
+        Of all observations.
+    mean_weight : float
+        Of the observations, in the unit of the fit.
+    """
+
+    source: ArraySource
+    share: float
+    mean_weight: float
+
+
 class Summed(NamedTuple):
     """Some rows with features of a basis, and what the moments of rows tell of the
     weights.
@@ -263,10 +283,13 @@ class Summed(NamedTuple):
     weight : array of shape (n,)
         That they have in the moments.
     moments : Moments
+        With weights over their mean, as `linear` and `alpha`.
     linear : LinearPosterior
     alpha : float
     whole : bool
         Whether the moments are of all rows.
+    mean_weight : float
+        Of the observations, in the unit of the fit.
     """
 
     source: ArraySource
@@ -277,6 +300,7 @@ class Summed(NamedTuple):
     linear: LinearPosterior
     alpha: float
     whole: bool
+    mean_weight: float
 
 
 class Errors(NamedTuple):
@@ -319,21 +343,26 @@ def fit_posterior(
     n_landmarks, n_rows, n_errors = budget.shrunk(
         (N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS), POLICY.posterior_seconds, 3
     )
-    source, share = _observations(design.source, rng, n_rows)
-    basis = _basis(features, source, rng, n_landmarks)
-    summed = _sum(design, source, share, basis, features, fitted.alpha)
+    observations = _observations(design.source, rng, n_rows)
+    basis = _basis(features, observations.source, rng, n_landmarks)
+    summed = _sum(design, observations, basis, features, fitted.alpha)
     held_out = fitted.held_out_predictions
     scored = None if held_out is None else _own_errors(summed, held_out, rng, n_errors)
-    enough = min(FEWEST_ERRORS, n_errors, source.n_rows / 2)
+    enough = min(FEWEST_ERRORS, n_errors, observations.source.n_rows / 2)
     learned = scored
     if learned is None or len(learned.errors) < enough:
         learned = _leave_one_out(summed)
     noise, size = _noise(learned, scored or learned, rng, scale)
-    return Posterior(basis, summed.linear, fitted.alpha, noise, size)
+    return Posterior(basis, summed.linear, summed.alpha, noise, size)
 
 
 def refit_posterior(
-    design: Design, former: Posterior, units: NDArray, seed: int, scale: ScaleMap
+    design: Design,
+    former: Posterior,
+    alpha: float,
+    units: NDArray,
+    seed: int,
+    scale: ScaleMap,
 ) -> Posterior:
     """The posterior for other rows, with the landmarks and the noise of a former one.
 
@@ -345,6 +374,8 @@ def refit_posterior(
     design : Design
         Of the other rows, with the map that is fitted to them.
     former : Posterior
+    alpha : float
+        The ridge penalty of the fit to the other rows.
     units : array of shape (K,)
         Of the targets in the former one, over those of the other rows.
     seed : int
@@ -353,11 +384,13 @@ def refit_posterior(
     """
     rng = np.random.default_rng(seed)
     features = design.features
-    alpha = former.alpha_
-    source, share = _observations(design.source, rng)
+    observations = _observations(design.source, rng)
     same = all(map(has_exact_kernel, leaves(features)))
-    basis = former.basis(features) if same else _basis(features, source, rng)
-    summed = _sum(design, source, share, basis, features, alpha)
+    if same:
+        basis = former.basis(features)
+    else:
+        basis = _basis(features, observations.source, rng)
+    summed = _sum(design, observations, basis, features, alpha)
     if same:
         level, slope, signal, constant, reach = former.noise
         noise = Noise(
@@ -367,20 +400,18 @@ def refit_posterior(
     else:
         errors = _leave_one_out(summed)
         noise, size = _noise(errors, errors, rng, scale)
-    return Posterior(basis, summed.linear, alpha, noise, size)
+    return Posterior(basis, summed.linear, summed.alpha, noise, size)
 
 
 def _sum(
     design: Design,
-    source: ArraySource,
-    share: float,
+    observations: Observations,
     basis: DenseFeatures,
     features: FeatureMap,
     alpha: float,
 ) -> Summed:
-    """Moments of features of a basis, and what they tell of the weights; the source
-    has a share of the observations.
-    """
+    """Moments of features of a basis, and what they tell of the weights."""
+    source, share, mean_weight = observations
     X, y, weight = source.whole()
     Z = basis.rows(X)
     whole = share == 1
@@ -391,24 +422,35 @@ def _sum(
         moments.add_block(A, y, weight)
     else:
         moments = Design(design.source, features, np.float64).moments()
+        moments /= mean_weight
         weight = weight * share
         whole = True
+    alpha = alpha / mean_weight
     linear = posterior_of(moments, alpha)
-    return Summed(source, basis, Z, weight, moments, linear, alpha, whole)
+    return Summed(source, basis, Z, weight, moments, linear, alpha, whole, mean_weight)
 
 
 def _observations(
     source: ArraySource, rng: np.random.Generator, most: int = SUMMED_ROWS
-) -> tuple[ArraySource, float]:
-    """Observations, dense and in double precision; of many a share, with weights
-    that keep their sum.
+) -> Observations:
+    """Observations, dense and in double precision; of many a share, whose weights
+    have the sum of all.
+
+    Their weights are over their mean. Errors of left-out rows tell the noise of a row
+    of mean weight, so that another unit of the weights, which also scales the penalty,
+    is the same posterior.
     """
     observations = OutOfSample.of(source)
+    n_observations = len(observations.row)
     rows, factors = draw_rows(observations.weight, most, rng)
     X, y, weight = observations.rows_of(rows).whole()
     weight = weight * factors
-    weight = weight * (source.total_weight / weight.sum())
-    return ArraySource(_wide(X), y, weight), len(rows) / len(observations.row)
+    weight = weight * (n_observations / weight.sum())
+    return Observations(
+        ArraySource(_wide(X), y, weight),
+        len(rows) / n_observations,
+        source.total_weight / n_observations,
+    )
 
 
 def _wide(X: Rows) -> Floats:
@@ -456,7 +498,7 @@ def _own_errors(
     assert held_out.fitted_weight is not None
     rows, _ = draw_rows(held_out.weight, most, rng)
     X = _wide(held_out.X[rows])
-    weight = held_out.fitted_weight[rows]
+    weight = held_out.fitted_weight[rows] / summed.mean_weight
     Z = summed.basis.rows(X)
     if not summed.whole:
         forms = summed.linear.forms(Z)

@@ -632,6 +632,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 self.posterior_ = refit_posterior(
                     design,
                     self.posterior_,
+                    self.alpha_,
                     self.target_scale_ / target.scale,
                     self._seed(),
                     self._scale_map(Budget()),

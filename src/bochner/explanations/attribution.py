@@ -40,7 +40,8 @@ class Explanation:
         The targets; or the classes, of two classes the second.
     unit : str
         What the values are in: the unit of the target, the logarithm of the mean
-        (loss="poisson"), or log-odds.
+        (loss="poisson"), or log-odds; "first-order log-odds" where the probabilities
+        also have a cubic term or a curve, which is a sum over no columns.
     n_background : int
         Number of background rows.
     errors : array of the shape of `values`, or None
@@ -240,7 +241,7 @@ class Explanation:
     def _sum(self) -> str:
         """The prediction for the first row and what it starts from, in words."""
         name = self.output_names[0]
-        what = f"log-odds of {name}" if self.unit == "log-odds" else name
+        what = f"{self.unit} of {name}" if self.unit.endswith("log-odds") else name
         return (
             f"{what} {number(self.predictions[0])}, from "
             f"{number(float(self.base_values))} on average"

@@ -85,8 +85,8 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
             if whole.values.ndim == 3:
                 one = whole.of_output(int(p.argmax()))
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=8)
-        if one.unit == "log-odds":
-            outcome += f" Log-odds of {cut(one.output_names[0])} above."
+        if one.unit.endswith("log-odds"):
+            outcome += f" {one.unit.capitalize()} of {cut(one.output_names[0])} above."
         titled = replace(drawn, title=f"Row {findings.rows.numbers[i]:,}, {what}")
         yield display_chart(f"steps{place}", titled), outcome
 
