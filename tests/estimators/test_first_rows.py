@@ -231,3 +231,37 @@ def test_no_caution_while_first_rows_are_gathered_or_after_a_sample_that_varies(
         40,
     )
     fed(KernelMachineRegressor(**FAST).prepare(LATE, Y), LATE, Y, 100)
+
+
+def test_sorted_targets_are_told_of_once():
+    order = np.argsort(Y)
+    with pytest.warns(UserWarning, match="mean of the targets has moved") as told:
+        fed(KernelMachineRegressor(**FAST), *tripled(order), 100)
+    assert len(told) == 1
+    labels = np.digitize(Y, [-0.5, 0.5])
+    rows, numbers = tripled(order, labels)
+    named = {"classes": [0, 1, 2]}
+    with pytest.warns(UserWarning, match="none of '1', '2': shuffle") as told:
+        fed(KernelMachineClassifier(**FAST), rows, numbers, 50, **named)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("step", [1, 300])
+def test_shuffled_targets_are_not_told_of(step, recwarn):
+    order = np.random.default_rng(1).permutation(N)
+    fed(KernelMachineRegressor(**FAST), *tripled(order), step)
+    labels = np.digitize(Y, [-0.5, 0.5])
+    rows, numbers = tripled(order, labels)
+    named = {"classes": [0, 1, 2]}
+    fed(KernelMachineClassifier(**FAST), rows, numbers, step, **named)
+    # A sample of all rows says which classes there are, whatever comes first
+    prepared = KernelMachineClassifier(**FAST).prepare(rows, numbers)
+    fed(prepared, np.sort(rows), np.sort(numbers), max(step, 100))
+    assert not recwarn.list
+
+
+def tripled(order, targets=Y):
+    """Rows three times, each with its noise, in an order of the first ones."""
+    places = np.repeat(order, 3)
+    noise = np.random.default_rng(2).normal(0, 0.01, (len(places), 3))
+    return X[places] + noise, targets[places]

@@ -156,9 +156,9 @@ def test_a_class_that_comes_later():
     X, _, _ = rows()
     X = X[np.argsort(X[:, 0])]
     y = (X[:, 0] > 0.5).astype(int)
-    model = KernelMachineClassifier(n_components=100, random_state=0).partial_fit(
-        X[:1000], y[:1000], classes=[0, 1]
-    )
+    model = KernelMachineClassifier(n_components=100, random_state=0)
+    with pytest.warns(UserWarning, match="have none of '1': shuffle the rows"):
+        model.partial_fit(X[:1000], y[:1000], classes=[0, 1])
     assert model.partial_fit(X[1000:], y[1000:]).score(X, y) > 0.95
     with pytest.raises(
         ValueError, match=r"y holds \[2\], which are not among the classes \[0, 1\]"

@@ -464,13 +464,17 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             raise ValueError(
                 f"classes are not those of the first call, {self.classes_.tolist()}."
             )
-        return self._add_part(
+        is_open = self._sums is None or self._first is not None
+        self._add_part(
             X,
             y,
             sample_weight,
             half_life,
             classes=self.classes_ if classes is None else classes,
         )
+        if is_open:
+            self._caution_missing(self.classes_[self.class_count_ == 0])
+        return self
 
     def __add__(self, other: Any) -> Self:
         merged = super().__add__(other)

@@ -35,6 +35,9 @@ from bochner.sources.rows import concat
 # That fix encodings, kernel and features for good, where the first batch has not more
 FIRST_ROWS = 256
 MOST = 4096
+MIX_FIRST = "shuffle the rows, or call prepare with a sample of all rows first."
+# Deviations of the first targets from their mean at which that of all rows is told of
+FAR_MEAN = 2.0
 PROBED = 8  # rows whose features distinguish maps
 
 
@@ -227,6 +230,30 @@ class FixedByFirstRows:
             f"{method} with a sample of all rows first."
         )
 
+    def _caution_missing(self, classes: NDArray) -> None:
+        """Warn of classes that the first rows lack, once these fix all but the
+        coefficients for good.
+        """
+        if self._first is None and len(classes):
+            warn(
+                "The first rows, by which all but the coefficients is chosen, have "
+                f"none of {listed(map(str, classes))}: {MIX_FIRST}"
+            )
+
+    def _caution_moved(self, sums: PartialFitState) -> None:
+        """Warn once where the mean of all targets, standardised by the first rows,
+        has moved far from theirs, once these fix all else for good.
+        """
+        if self._has_cautioned or self._first is not None:
+            return
+        if np.abs(sums.mean_targets).max() > FAR_MEAN:
+            self._has_cautioned = True
+            warn(
+                "The mean of the targets has moved by more than two deviations of the "
+                "first ones, by whose rows all but the coefficients is chosen: "
+                f"{MIX_FIRST}"
+            )
+
 
 def _ignored_but_varying(
     encoder: TableEncoder, X: Any, weight: NDArray | None
@@ -396,6 +423,12 @@ class PartialFitState:
     def dtype(self) -> np.dtype:
         """Precision of the features."""
         return np.dtype(np.float32 if self.single else np.float64)
+
+    @property
+    def mean_targets(self) -> Floats:
+        """Of the rows that are summed, shape (K,)."""
+        D = len(self.matrix) - 1 - self.validation.y.shape[1]
+        return self.matrix[-1, D:-1] / self.matrix[-1, -1]
 
     def plus(self, design: Design, remaining_share: float = 1.0) -> PartialFitState:
         """The sums, of which a share is left, with the rows of a design."""

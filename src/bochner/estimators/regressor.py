@@ -456,7 +456,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             differ from those of the first rows; after `fit` or `finalize`, which keep
             no sums. The model then stays as it was.
         """
-        return self._add_part(*self._open_part(X, y, sample_weight), half_life)
+        self._add_part(*self._open_part(X, y, sample_weight), half_life)
+        assert self._sums is not None
+        self._caution_moved(self._sums)
+        return self
 
     def _begin(self) -> None:
         super()._begin()
