@@ -16,17 +16,27 @@ from bochner.scores.measures import require_scale
 NEGLIGIBLE = 1e-30  # of the largest weight: no sum over rows differs by less
 
 
+def refuse_column_name(parameter: str, value: Any) -> None:
+    """Raise ValueError where a column is named whose table is an array."""
+    if isinstance(value, str):
+        raise ValueError(
+            f"{parameter}={value!r} names a column, and X is an array, whose columns "
+            "have no names: give a data frame, or one value for each row."
+        )
+
+
 def checked_weight(sample_weight: Any, X: Any) -> Floats | None:
     """Weights of the rows, or None; those that no sum would show are zero.
 
     Raises
     ------
     ValueError
-        For negative weights, where all are zero, and where sums of them might not be
+        For the name of a column, negative weights, where all are zero, and where sums of them might not be
         finite.
     """
     if sample_weight is None:
         return None
+    refuse_column_name("sample_weight", sample_weight)
     from sklearn.utils.validation import _check_sample_weight
 
     weight = _check_sample_weight(

@@ -15,6 +15,7 @@ from bochner.arrays import Indices, Mask
 from bochner.data.columns import is_missing
 from bochner.data.hashes import mixed, row_hashes
 from bochner.data.row_splits import Fold, RowSplits
+from bochner.data.weights import refuse_column_name
 from bochner.inputs.stacked import refuse_other_kinds, stacked
 from bochner.notices import warn
 from bochner.selection.policy import POLICY
@@ -34,11 +35,7 @@ def checked_groups(groups: Any, X: Any) -> NDArray | None:
     """
     if groups is None:
         return None
-    if isinstance(groups, str):
-        raise ValueError(
-            f"groups={groups!r} names a column, and X is an array, whose columns have "
-            "no names: give a data frame, or one value for each row."
-        )
+    refuse_column_name("groups", groups)
     values = np.asarray(groups)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
