@@ -390,6 +390,27 @@ def test_machines_without_a_fold_choose_as_the_machine_does():
         assert limits == [seconds] * fits
 
 
+@pytest.mark.parametrize("levels", [0, 4])
+def test_units_of_the_target_do_not_matter_where_rows_are_few(levels):
+    """Nor its sign, where no inputs are equal."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    X = np.round(X * levels / 4) if levels else X
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=120)
+    options = {"uncertainty": True, "random_state": 0}
+    model = KernelMachineRegressor(**options).fit(X, y)
+    expected = np.diff(model.predict_interval(X, 0.9))
+    std = model.predict(X, return_std=True)[1]
+    for factor, origin in [(2.0, 0.0), (100.0, 1.0), (1.0, -7.0), (-1.0, 0.0)]:
+        if levels and factor < 0:
+            continue
+        other = KernelMachineRegressor(**options).fit(X, factor * y + origin)
+        widths = np.diff(other.predict_interval(X, 0.9))
+        np.testing.assert_allclose(np.abs(widths / factor), expected, rtol=1e-4)
+        other_std = other.predict(X, return_std=True)[1]
+        np.testing.assert_allclose(other_std / abs(factor), std, rtol=1e-4)
+
+
 def test_copies_do_not_count_as_rows():
     rows, y, _ = noisy(30)
     model = uncertain(alpha="auto").fit(np.repeat(rows, 10, axis=0), np.repeat(y, 10))

@@ -179,6 +179,18 @@ def test_accumulated_effects_of_a_linear_function_are_lines_of_mean_zero():
         ).mean() == pytest.approx(0, abs=0.05)
 
 
+@pytest.mark.parametrize("n", [1, 50])
+def test_accumulated_effects_of_one_value_are_zero(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    model = KernelMachineRegressor(
+        features=LinearFeatures(), alpha=1e-6, uncertainty="std"
+    ).fit(X, X.sum(axis=1) + 0.1 * rng.normal(size=200))
+    asked = np.column_stack([np.full(n, 1.5), X[:n, 1]])
+    effect = model.effects(asked, [0], kind="accumulated")[0]
+    assert (effect.mean == 0).all()
+
+
 def test_accumulated_effects_of_levels_are_differences_of_neighbours():
     """The levels a, b and c come with higher and higher heights: their neighbours
     are known.

@@ -151,6 +151,65 @@ def test_class_prior_moves_masses():
     assert few < 0.4 < 0.6 < many
 
 
+@pytest.mark.parametrize("prior", [[0.8, 0.2], [0.2, 0.8]])
+def test_class_prior_is_followed_where_labels_are_few(prior):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 2))
+    X[500:, 0] += 2
+    y = np.full(1000, -1)
+    y[[0, 1, 500, 501]] = 0, 0, 1, 1
+    model = SemiSupervisedClassifier(class_prior=prior, random_state=0).fit(X, y)
+    assert (np.mean(model.transduction_) < 0.4) == (prior[1] < 0.5)
+    with pytest.raises(ValueError, match="class_prior is: use method='spreading'"):
+        SemiSupervisedClassifier(method="poisson", class_prior=prior).fit(X, y)
+
+
+@pytest.mark.parametrize("each", [4, 6])
+def test_units_of_weights_and_copies_of_labels_do_not_matter(each):
+    """A label that comes twice is no further one of its class."""
+    y = draw(SIDES, each)
+    model = SemiSupervisedClassifier(random_state=0).fit(MOONS, y)
+    for unit in (0.1, 10.0):
+        other = SemiSupervisedClassifier(random_state=0)
+        other.fit(MOONS, y, np.full(len(y), unit))
+        assert other.method_ == model.method_
+        assert_allclose(
+            other.label_distributions_, model.label_distributions_, rtol=1e-6
+        )
+    twice = SemiSupervisedClassifier(random_state=0)
+    twice.fit(np.repeat(MOONS, 2, axis=0), np.repeat(y, 2))
+    assert (twice.method_ == "poisson") == (each < 5)
+
+
+def test_scores_are_those_of_rows_with_a_target(tmp_path):
+    y = draw(SIDES, 20)
+    is_labelled = y >= 0
+    model = SemiSupervisedClassifier(random_state=0).fit(MOONS, y)
+    share = np.mean(model.predict(MOONS[is_labelled]) == y[is_labelled])
+    assert model.score(MOONS, y) == share
+    assert model.score(MOONS, y, 2.0 * np.ones(1000)) == share
+    table = pd.DataFrame(MOONS, columns=["a", "b"])
+    table["t"] = pd.Series(y, dtype=object).mask(~is_labelled, None)
+    table.to_parquet(tmp_path / "rows.parquet")
+    assert model.score(MOONS, table["t"]) == share
+    read = SemiSupervisedClassifier(random_state=0).fit(tmp_path / "rows.parquet", "t")
+    assert read.score(tmp_path / "rows.parquet", "t") > 0.9
+    with pytest.raises(ValueError, match="No row has a target"):
+        model.score(MOONS, np.full(1000, -1))
+    targets = np.where(is_labelled, MOONS[:, 0], np.nan)
+    numbers = SemiSupervisedRegressor(random_state=0).fit(MOONS, targets)
+    expected = numbers.score(MOONS[is_labelled], MOONS[is_labelled, 0])
+    assert numbers.score(MOONS, targets) == expected
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-165, 1e150])
+def test_tiny_and_huge_targets(unit):
+    targets = np.where(draw(SIDES, 20) >= 0, MOONS[:, 0], np.nan)
+    expected = SemiSupervisedRegressor(random_state=0).fit(MOONS, targets)
+    model = SemiSupervisedRegressor(random_state=0).fit(MOONS, unit * targets)
+    assert_allclose(model.predict(MOONS) / unit, expected.predict(MOONS), atol=1e-9)
+
+
 def test_frames():
     X, group = frame()
     y = draw(group, 20)

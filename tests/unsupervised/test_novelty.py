@@ -279,6 +279,29 @@ def test_contamination_holds_on_new_rows_too(n, d, tmp_path):
     )
 
 
+@pytest.mark.parametrize("d", [3, 40])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        lambda X: X.astype(np.float32),
+        lambda X: X * (1 + 1e-12),
+        lambda X: np.round(X, 6),
+    ],
+    ids=["single", "rounded", "digits"],
+)
+def test_rows_of_the_fit_are_recognised_in_other_digits(d, stored):
+    X = np.random.default_rng(0).standard_normal((600, d))
+    X[:30] = 6 * X[:30] + 8
+    detector = NoveltyDetector(contamination=0.05, random_state=0).fit(X)
+    expected = detector.predict(X)
+    assert (expected[:30] < 0).all()
+    assert (detector.predict(stored(X)) == expected).mean() > 0.99
+    # In any unit of the columns
+    own = NoveltyDetector(contamination=0.05, standardize=False, random_state=0)
+    tiny = own.fit(1e-9 * X).predict(stored(X) * 1e-9)
+    assert np.mean(tiny < 0) == pytest.approx(0.05, abs=0.01)
+
+
 def test_one_absurd_value_hides_no_others():
     """Nor itself: units are those of the others, and nothing is cut off."""
     X = np.random.default_rng(0).normal(size=(500, 3))

@@ -31,8 +31,8 @@ def checked_weight(sample_weight: Any, X: Any) -> Floats | None:
     Raises
     ------
     ValueError
-        For the name of a column, negative weights, where all are zero, and where sums of them might not be
-        finite.
+        For the name of a column, negative weights, where all are zero, and where sums
+        of them might not be finite.
     """
     if sample_weight is None:
         return None

@@ -14,7 +14,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
 from bochner.estimators.machine import KernelMachine
-from bochner.estimators.ridge.out_of_sample import OutOfSample
+from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
 from bochner.inputs.training import TrainingRows
 from bochner.notices import quiet
 from bochner.selection.budget import Budget
@@ -119,7 +119,16 @@ def _folds_of_few(observations: OutOfSample) -> list[Fold] | None:
     if m < 2 or n_different > POLICY.crossed_rows:
         return None
     n_folds = min(POLICY.crossed_folds[n_different > POLICY.few_rows], m)
-    fold = fold_numbers(observations.hashes, observations.seed, n_folds)
+    # Targets at equal inputs by their order, so that folds are the same in any unit
+    targets = observations.targets.reshape(m, -1)
+    order = np.lexsort((*targets.T, observations.inputs))
+    inputs = observations.inputs[order]
+    is_first = np.append(True, inputs[1:] != inputs[:-1])
+    firsts = np.maximum.accumulate(np.where(is_first, np.arange(m), 0))
+    place = np.empty(m)
+    place[order] = np.arange(m) - firsts
+    hashes = observation_hashes(observations.inputs, place[:, np.newaxis])
+    fold = fold_numbers(hashes, observations.seed, n_folds)
     of_rows = np.where(observations.number < 0, -1, fold[observations.number])
     return [Fold(of_rows == k, of_rows != k) for k in range(n_folds)]
 

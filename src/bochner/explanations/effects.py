@@ -503,7 +503,10 @@ def _accumulated(
     most = max(1, asked.n_rows // max(len(steps), 1))
     drawn = [rng.permutation(rows)[:most] for rows in steps]
     step = np.repeat(np.arange(len(drawn)), [len(rows) for rows in drawn])
-    upper = fitted.encode(X, np.concatenate([*drawn, np.empty(0, np.intp)]))
+    if not len(step):  # one value alone
+        zeros = np.zeros((G, len(fitted.outputs)))
+        return zeros, None if fitted.variances is None else zeros
+    upper = fitted.encode(X, np.concatenate(drawn))
     lower = upper.copy()
     encoded_points = fitted.encode(X, grid.donors)[:, column_mask]
     lower[:, column_mask] = encoded_points[step]
@@ -515,9 +518,6 @@ def _accumulated(
     sums -= (shares / max(shares.sum(), 1)) @ sums
     A = np.hstack([-sums, sums])
     rows = np.vstack([lower, upper])
-    if not len(rows):
-        zeros = np.zeros((G, len(fitted.outputs)))
-        return zeros, None if fitted.variances is None else zeros
     variances = None if fitted.variances is None else fitted.variances(rows, A)
     return product(A, fitted.predict(rows)), variances
 

@@ -23,6 +23,8 @@ from bochner.sources.rowwise import inputs_of
 def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Score predictions: the share of right labels, or R2 of numbers.
 
+    Semi-supervised models are scored on the rows that have a target.
+
     Parameters
     ----------
     X : rows of shape (n, d)
@@ -40,10 +42,11 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
     Raises
     ------
     ValueError
-        If X has no such column, or a target is missing.
+        If X has no such column, or a target is missing; of semi-supervised models all.
     """
     from sklearn.metrics import accuracy_score, r2_score
 
+    targets_given = getattr(self, "_targets_given", None)
     if is_collection(X):
         import dask
 
@@ -57,7 +60,9 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
         answers = self.predict(X), y, sample_weight
     else:
         names = getattr(self, "feature_names_in_", None) if is_streamed(X) else None
-        X, y, sample_weight, _, stream = open_data(X, y, sample_weight)
+        X, y, sample_weight, _, stream = open_data(
+            X, y, sample_weight, "keep" if targets_given else "refuse"
+        )
         if stream is None:
             answers = self.predict(inputs_of(X, names)), y, sample_weight
         else:
@@ -79,6 +84,12 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             answers = joined(read)[:3]
     predictions, y, sample_weight = answers
     y = values_of(y)
+    if targets_given is not None:
+        rows, y = targets_given(y)
+        if not len(rows):
+            raise ValueError("No row has a target to score by: give some.")
+        predictions = predictions[rows]
+        sample_weight = None if sample_weight is None else unmasked(sample_weight)[rows]
     if is_classifier(self):
         y = one_label_a_row(y)
     sample_weight = unmasked(sample_weight)

@@ -67,9 +67,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         8,000, and connects each row to its three to eight nearest ones, as many as make
         the graph connected.
     method : {"auto", "spreading", "poisson", "ridge"}, default="auto"
-        "auto" is "poisson" if a class has fewer than 5 labels, otherwise the method
-        with the lowest leave-one-out log loss, which is computed exactly and without
-        further fits.
+        "auto" is "poisson" if a class has fewer than 5 different rows with a label, or
+        "spreading" where `class_prior` is given, which Poisson learning cannot follow;
+        otherwise the method with the lowest leave-one-out log loss, which is computed
+        exactly and without further fits.
     alpha : float or "auto", default="auto"
         How far labels spread, below 1. "auto" is 0.99, and 0.999 for "poisson".
     class_prior : array of shape (K,) or None, default=None
@@ -107,7 +108,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     Raises
     ------
     ValueError, TypeError
-        At fit: no labels, parameters out of range, infinite values.
+        At fit: no labels, parameters out of range, infinite values; `class_prior` with
+        method="poisson".
 
     Warns
     -----
@@ -186,8 +188,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         factors = self._factors(graph)
         for targets in (graph.targets, graph.given):
             targets *= factors
-        few = bool((graph.weight @ members).min() < FEW_LABELS)
-        smooth = self._chosen(graph, self._candidates(few), members, few)
+        few = bool(np.count_nonzero(members, axis=0).min() < FEW_LABELS)
+        # Poisson learning gives every class its share of the labels
+        flows = few and self.class_prior is None
+        smooth = self._chosen(graph, self._candidates(flows), members, few)
         # What becomes of the rows of the fit, and coefficients for others
         self.transduction_ = self.label_distributions_ = None
         scores = of_all_rows(graph, smooth)
@@ -196,6 +200,12 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             self.transduction_ = self.classes_[scores.argmax(axis=1)]
         self.feature_weights_ = coefficients(graph, smooth)
         return self
+
+    def _targets_given(self, y: Any) -> tuple[NDArray, NDArray]:
+        """Numbers of the rows that have a label, and the labels."""
+        labels = checked_marks(y, self, "-1")
+        rows = np.flatnonzero(labelled(labels))
+        return rows, with_inferred_dtype(labels[rows])
 
     def _checked_targets(self, X: Any, y: Any) -> NDArray:
         y = column_or_1d(checked_marks(y, self, "-1"), warn=True)
@@ -253,6 +263,11 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             )
         if self.class_prior is None:
             return np.ones(len(masses))
+        if self.method == "poisson":
+            raise ValueError(
+                "method='poisson' gives each class its share of the labels, whatever "
+                "class_prior is: use method='spreading' or 'ridge' with it."
+            )
         wrong = (
             f"class_prior must be {len(masses)} positive numbers, one for each "
             f"class, got {self.class_prior!r}."
@@ -282,7 +297,9 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
                 out = left_out(graph, smooth)
             if out is not None:
                 out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
-                slope = float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
+                # A common factor of the weights is no more evidence
+                weight = graph.weight / graph.weight.mean()
+                slope = float(fit_temperature(out, 2 * members - 1, weight)[0])
                 logs = (members * log_softmax(slope * out, axis=1)).sum(axis=1)
                 loss = float(-np.average(logs, weights=graph.weight))
             smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)

@@ -11,8 +11,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_consistent_length
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 from bochner.devices.conversion import any_arrays
+from bochner.engines.algebra import binary_unit
 from bochner.engines.blas import single_threaded_blas
 from bochner.inputs.checks import refuse_infinite_target
 from bochner.inputs.scoring import score_of_rows
@@ -132,7 +133,10 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         Y = graph.targets[:, :-1]
         weight = graph.weight
         self.mean_ = np.average(Y, axis=0, weights=weight)
-        deviation = np.sqrt(np.average((Y - self.mean_) ** 2, axis=0, weights=weight))
+        # Squares of tiny numbers would vanish
+        unit = binary_unit(np.abs(Y).max(axis=0))
+        squares = ((Y - self.mean_) / unit) ** 2
+        deviation = np.sqrt(np.average(squares, axis=0, weights=weight)) * unit
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
         for targets in (graph.targets, graph.given):
             targets[:, :-1] = (targets[:, :-1] - self.mean_) / self.scale_
@@ -141,6 +145,12 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         self.transduction_ = None if values is None else self._numbers(values)
         self.feature_weights_ = coefficients(graph, smooth)
         return self
+
+    def _targets_given(self, y: Any) -> tuple[Indices, Floats]:
+        """Numbers of the rows that have all of their targets, and these."""
+        values = measured(checked_marks(y, self, "NaN"))
+        rows = np.flatnonzero(values[:, -1])
+        return rows, values[rows, :-1]
 
     def _checked_targets(self, X: Any, y: Any) -> NDArray:
         y = checked_marks(y, self, "NaN")

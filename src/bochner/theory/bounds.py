@@ -338,7 +338,7 @@ def fourier_failure_bound(
     Parameters
     ----------
     eps : float
-        Error, in units of the kernel: if k(x, x) is v, eps / v replaces eps.
+        Error, in units of the kernel; the claim is applied to eps / k(x, x).
     kernel : Kernel
     X : array of shape (n, d), optional
         M is any set of the same diameter, which is exact for up to 2,000 rows, and
@@ -426,7 +426,7 @@ def binning_failure_bound(
     Parameters
     ----------
     eps : float
-        Error, in units of the kernel: if k(x, x) is v, eps / v replaces eps.
+        Error, in units of the kernel; the claim is applied to eps / k(x, x).
     kernel : Kernel
         A mixture of hats.
     X : array of shape (n, d), optional

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import OutlierMixin
 
 from bochner.arrays import Floats
@@ -46,6 +47,9 @@ FINEST, NARROW = (
 MEETING = 0.0015  # share of pairs that share a bin of the finer ones, at least
 HALF = 0.1  # rows of a bin that is half as familiar as one of very many rows
 REFERENCE_ROWS = 16384  # among which a row's place is found
+# Share of the kernel's lengthscale to which rows are rounded that are to be recognised:
+# far above the rounding of single precision, far below the distances of rows
+RECOGNISED = 2.0**-11
 
 
 class NoveltyDetector(OutlierMixin, RowModel):
@@ -108,8 +112,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
         Values of each measure, and the logarithm of the share of the training rows that
         are at least as novel.
     known_ : array of shape (n,) or None
-        Hashes of the training rows, ascending, if `contamination` is a number and there
-        are at most 16,384 rows.
+        Hashes of the training rows, rounded to a 2,000th of a lengthscale, ascending,
+        if `contamination` is a number and there are at most 16,384 rows.
     known_scores_ : array of shape (n,) or None
         Their scores, each as if the row had been left out.
     encoder_ : TableEncoder
@@ -233,10 +237,19 @@ class NoveltyDetector(OutlierMixin, RowModel):
             scores = self.score_encoded(sample)
         else:
             scores = self._combined(*suspicions)
-            self.known_, first = np.unique(row_hashes(sample), return_index=True)
+            hashes = self._rounded_hashes(sample)
+            self.known_, first = np.unique(hashes, return_index=True)
             self.known_scores_ = scores[first]
         self.offset_ = weighted_quantile(scores, weight, share)
         return self
+
+    def _rounded_hashes(self, rows: Rows) -> NDArray[np.uint64]:
+        """Hashes of encoded rows, (n,), by which they are recognised, also in another
+        precision or with some digits fewer.
+        """
+        kernel: Any = self.features_.kernel
+        rounded: Any = rows * (1 / (RECOGNISED * float(kernel.lengthscale)))
+        return row_hashes(rounded.rint() if issparse(rounded) else np.rint(rounded))
 
     def _leverages(self, rows: Rows) -> Floats:
         """Leverages of encoded rows over the weight of the fit, shape (n,)."""
@@ -279,7 +292,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         scores = self._combined(np.log(forms), -familiar)
         if self.known_ is None or self.known_scores_ is None:
             return scores
-        hashes = row_hashes(rows)
+        hashes = self._rounded_hashes(rows)
         place = np.searchsorted(self.known_, hashes)
         place = np.minimum(place, len(self.known_) - 1)
         is_known = self.known_[place] == hashes
