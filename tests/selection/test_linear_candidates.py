@@ -9,13 +9,13 @@ from sklearn.metrics import log_loss
 from bochner import KernelMachineClassifier
 from bochner.features import BinningFeatures, LinearFeatures
 from bochner.kernels import Laplacian
-from bochner.selection.linear import _logistic_losses
+from bochner.selection.linear import _by_logistic_regression
 from bochner.selection.validation import Validator
 
 
 def validator(y, weight=None, n_fit=300):
     X = np.random.default_rng(0).standard_normal((len(y), 3)).astype(np.float32)
-    targets = y[:, np.newaxis].astype(float)
+    targets = y.reshape(len(y), -1).astype(float)
     weight = np.ones(len(y)) if weight is None else weight
     parts = [
         (X[part], targets[part], weight[part])
@@ -37,8 +37,40 @@ def test_losses_are_those_of_logistic_regression():
     expected = LogisticRegression().fit(features.rows(rows.X), signs[:300])
     proba = expected.predict_proba(features.rows(rows.X_out))
     truth = (signs[300:] > 0).astype(int)
-    found = _logistic_losses(features, rows)
-    assert_allclose(found, -np.log(proba[np.arange(100), truth]), rtol=1e-3)
+    scores, losses = _by_logistic_regression(features, rows)
+    assert_allclose(losses, -np.log(proba[np.arange(100), truth]), rtol=1e-3)
+    assert_allclose(scores[:, 0], np.log(proba[:, 1] / proba[:, 0]), atol=1e-3)
+
+
+def test_three_classes_have_the_probabilities_of_a_softmax():
+    labels = np.random.default_rng(1).integers(0, 3, 400)
+    signs = np.where(labels[:, np.newaxis] == np.arange(3), 1.0, -1.0)
+    rows = validator(signs)
+    features = standardised(rows)
+    expected = LogisticRegression().fit(features.rows(rows.X), labels[:300])
+    proba = expected.predict_proba(features.rows(rows.X_out))
+    scores, losses = _by_logistic_regression(features, rows)
+    assert_allclose(np.exp(scores), proba, rtol=1e-3)
+    each = [log_loss(labels[300:] == k, proba[:, k], labels=[0, 1]) for k in range(3)]
+    assert losses.mean() == pytest.approx(sum(each), rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [3, 8])
+def test_a_softmax_of_linear_scores_is_taken_for_a_linear_model(n_classes):
+    """Against the others each of its classes is not linear, which bins would be."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 6))
+    scores = X @ rng.standard_normal((6, n_classes))
+    proba = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    y = (proba.cumsum(axis=1) < rng.uniform(size=(4000, 1))).sum(axis=1)
+    model = KernelMachineClassifier(random_state=0).fit(X[:2000], y[:2000])
+    assert model.report_.chosen == "linear model"
+    logistic = LogisticRegression().fit(X[:2000], y[:2000])
+    ours, theirs = (
+        log_loss(y[2000:], one.predict_proba(X[2000:])) for one in (model, logistic)
+    )
+    assert ours < theirs + 0.01
 
 
 def test_a_second_class_among_the_rows_held_out_alone():
@@ -46,7 +78,7 @@ def test_a_second_class_among_the_rows_held_out_alone():
     signs = np.ones(400)
     signs[350:] = -1
     rows = validator(signs)
-    losses = _logistic_losses(standardised(rows), rows)
+    _, losses = _by_logistic_regression(standardised(rows), rows)
     assert np.isfinite(losses).all()
     assert losses[:50].max() < 0.01
     assert losses[50:].min() > 5

@@ -62,10 +62,9 @@ from bochner.selection.validation import (
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.loss_passes import minimise_in_passes
 from bochner.solvers.losses import (
-    Logistic,
     Loss,
-    Multinomial,
     SquaredHinge,
+    log_loss_of,
 )
 from bochner.solvers.newton import Point
 from bochner.solvers.sweeps import has_grids_alone
@@ -150,7 +149,7 @@ def class_loss(name: str, n_outputs: int) -> Loss:
     """The loss of a name, for `n_outputs` outputs; one stands for two classes."""
     if name == "squared_hinge":
         return SquaredHinge()
-    return Logistic() if n_outputs == 1 else Multinomial()
+    return log_loss_of(n_outputs)
 
 
 def fit_classes(
@@ -244,7 +243,9 @@ def fit_classes(
         after = searched.predictions(trial.fitted)
         is_partial = is_sample and not fitted.features.is_dense
         worthwhile = POLICY.worth_passes if is_partial else 0.0
-        is_better, reason = _compared(before, squared_losses, after, worthwhile)
+        is_better, reason = _compared(
+            before, squared_losses, after, worthwhile, fitted.is_linear
+        )
         if deciding is not problem:
             reason += f", on {deciding.ridge.design.n_rows:,} of the rows"
         if not is_better:
@@ -667,11 +668,13 @@ def _compared(
     one: NDArray,
     after: HeldOutPredictions,
     worthwhile: float,
+    is_linear: bool,
 ) -> tuple[bool, str]:
     """Whether the logistic loss, of the predictions `after`, is better than the squared
     one: the log loss of the rows held out, `one` of distinct rows, is clearly less, by
     a share of itself that is worthwhile, and their error is not clearly more; and the
-    reason.
+    reason. Of a linear model, whose probabilities it makes, it need not be clearly
+    more.
     """
     after = after.distinct()
     two = log_losses(after, fit_temperature(*by_class(after)), np.inf)
@@ -684,9 +687,9 @@ def _compared(
         f"validation log loss {share @ two:.4f} with the logistic loss, "
         f"{share @ one:.4f} with the squared loss"
     )
-    if gain <= POLICY.clear * noise:
+    if gain <= (-POLICY.clear if is_linear else POLICY.clear) * noise:
         return False, text
-    if gain < worthwhile * share @ one:
+    if worthwhile and gain < worthwhile * share @ one:
         return False, f"{text}, which is too little where not all rows are compared"
     if missed > POLICY.certain * missed_noise:
         return False, f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)"

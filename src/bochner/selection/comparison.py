@@ -144,6 +144,16 @@ class Race:
             np.sqrt(one), np.sqrt(simple), POLICY.certain_roots
         )
 
+    def _log_losses(self, entry: CandidateResult) -> NDArray:
+        """Log losses of the validation rows by the probabilities of all classes
+        together, of three or more: a linear model has those of a softmax, for which
+        losses of each class against the others would be those of another model.
+        """
+        validator = self.validator
+        if not validator.classes or validator.y.shape[1] == 1:
+            return entry.losses
+        return validator.losses(entry.trial.predicted.T, together=True)
+
     def rows_curve(self, entry: CandidateResult) -> RowsCurve:
         """Losses of a candidate with a quarter, half and all of the rows that it was
         fitted to.
@@ -207,6 +217,9 @@ class Race:
                 clear = POLICY.certain
             elif not simple and (entry.is_linear or not self.validator.is_classifier):
                 clear = POLICY.near
+            if entry.is_linear and self.validator.classes:
+                one, other = map(self._log_losses, (best, entry))
+                return not self.validator.better(one, other, clear)
             if entry.is_linear:
                 return not self._beats(best.losses, entry.losses, clear)
             return not self.validator.better(best.losses, entry.losses, clear)

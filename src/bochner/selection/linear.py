@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import n_distinct
 from bochner.data.table_input import as_dense
 from bochner.features import LinearFeatures, SparseColumns
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
@@ -15,7 +14,7 @@ from bochner.selection.comparison import CandidateResult, Maps, Race, concatenat
 from bochner.selection.lengthscale import common_unit_lengths, deviations
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import Validator
-from bochner.solvers.losses import softplus
+from bochner.solvers.losses import log_loss_of
 
 SMALLEST_SHARE = 1e-6  # of a row that is of a class, by rounding
 
@@ -38,8 +37,9 @@ def fit_linear(
     # Of many columns the logistic loss would take longer than all other candidates
     few = race.problem.n_columns <= POLICY.most_linear
     if few and race.validator.classes and race.problem.space.logistic:
-        losses = _logistic_losses(features, rows.subsample(POLICY.compared_rows))
-        trial = trial._replace(losses=losses)
+        compared = rows.subsample(POLICY.compared_rows)
+        scores, losses = _by_logistic_regression(features, compared)
+        trial = trial._replace(losses=losses, predicted=scores - rows.mean)
 
     def of_size(size: int) -> Maps:
         # In the metric in which columns count by their coefficients
@@ -55,33 +55,40 @@ def fit_linear(
     )
 
 
-def _logistic_losses(features: LinearFeatures, rows: Validator) -> NDArray:
-    """Log losses of the validation rows by logistic regression of each output on the
-    standardised columns, summed over the outputs, shape (n,).
+def _by_logistic_regression(
+    features: LinearFeatures, rows: Validator
+) -> tuple[NDArray, NDArray]:
+    """Scores of the validation rows by logistic regression of all classes on the
+    standardised columns, (m, K), and log losses of each class against the others,
+    summed, (m,).
 
-    A row of a mean target counts for both classes, in its shares.
+    Of two classes there is one output. A row of a mean target counts for several
+    classes, in its shares; to a class without rows goes half a row.
     """
     from sklearn.linear_model import LogisticRegression
 
     Z = features.rows(rows.X)
     Z_out = features.rows(rows.X_out)
-    losses = np.zeros(len(Z_out))
-    for target, truth in zip((rows.y + rows.mean).T, rows.targets.T, strict=True):
-        is_class = np.repeat([True, False], len(Z))
-        share = np.concatenate([(1 + target) / 2, (1 - target) / 2]) * np.tile(
-            rows.weight, 2
-        )
-        counted = share > SMALLEST_SHARE * np.tile(rows.weight, 2)
-        scores = np.zeros(len(Z_out))
-        if n_distinct(is_class[counted]) > 1:
-            model = LogisticRegression()
-            model.fit(np.tile(Z, (2, 1))[counted], is_class[counted], share[counted])
-            scores += model.decision_function(Z_out)
-        else:  # of one class alone, the other one has half a row
-            sign = 1.0 if is_class[counted].all() else -1.0
-            scores += sign * np.log(2 * len(Z) + 1)
-        losses += softplus(-truth * scores)
-    return losses
+    shares = (1 + rows.y + rows.mean) / 2
+    is_single = shares.shape[1] == 1
+    if is_single:
+        shares = np.hstack([1 - shares, shares])
+    row, label = np.nonzero(shares > SMALLEST_SHARE)
+    weight = (rows.weight[:, np.newaxis] * shares)[row, label]
+    counted = weight > 0
+    row, label, weight = row[counted], label[counted], weight[counted]
+    P = np.full((len(Z_out), shares.shape[1]), 1 / (2 * len(Z) + 1))
+    seen = np.unique(label)
+    if len(seen) > 1:
+        model = LogisticRegression().fit(Z[row], label, weight)
+        P[:, seen] = model.predict_proba(Z_out)
+    else:
+        P[:, seen] = 1 - P[:, :1]
+    scores = np.log(np.maximum(P, SMALLEST_SHARE))
+    if is_single:
+        scores = scores[:, 1:] - scores[:, :1]
+    loss = log_loss_of(rows.targets.shape[1])
+    return scores, loss.one_vs_rest(rows.targets.T, scores.T)
 
 
 def _fit_sparse_columns(kind: CandidateKind, race: Race) -> CandidateResult:

@@ -32,7 +32,7 @@ from bochner.selection.split import folds, rows_held_out
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import best_alpha
-from bochner.solvers.losses import Logistic
+from bochner.solvers.losses import log_loss_of
 from bochner.solvers.newton import Reweighted
 from bochner.solvers.sweeps import Grids, minimise_by_sweeps
 
@@ -353,16 +353,18 @@ class Validator:
         """The rows to fit, with standardised targets."""
         return ArraySource(self.X, self.y, self.weight, splits=self.splits)
 
-    def losses(self, F: NDArray) -> NDArray:
-        """Loss of each validation row summed over the outputs, shape (n,), for
-        standardised predictions (K, n).
+    def losses(self, F: NDArray, together: bool = False) -> NDArray:
+        """Loss of each validation row, shape (n,), for standardised predictions (K, n):
+        squares summed over the outputs, or log losses at the best slope, of each class
+        against the others or of all classes together.
         """
         if not self.classes:
             return squares(self.y_out, F)
         # In the precision of the scores: single ones take half of the time
         scores = F + self.mean[:, np.newaxis].astype(F.dtype)
         targets = self.targets.T.astype(F.dtype)
-        each = [Logistic().value(targets, slope * scores) for slope in POLICY.slopes]
+        loss = log_loss_of(len(F) if together else 1)
+        each = [loss.value(targets, slope * scores) for slope in POLICY.slopes]
         return each[int(np.argmin([self.average(losses) for losses in each]))]
 
     @property
@@ -433,20 +435,25 @@ class Validator:
         )
         n_iter = max(int(trace.n_iter[k]), 1)
         losses = trace.losses[k]
+        predicted = trace.predicted[k]
         if by_logistic and isinstance(ridge.blocks, list):
-            losses = min(losses, self._sweep(ridge, rows.features), key=self.average)
+            swept, scores = self._sweep(ridge, rows.features)
+            if self.average(swept) < self.average(losses):
+                losses = swept
+                predicted = scores - self.mean[:, np.newaxis]
         return ValidationResult(
             losses,
             penalties[k],
             n_iter,
-            trace.predicted[k].T,
+            predicted.T,
             clock.elapsed,
             n_rows=self.n_rows,
         )
 
-    def _sweep(self, ridge: IterativeRidge, rows: Stored) -> NDArray:
-        """Log losses of the validation rows by the logistic loss of each output, summed
-        over the outputs, after the sweep over bins that is best for them, shape (n,).
+    def _sweep(self, ridge: IterativeRidge, rows: Stored) -> tuple[NDArray, NDArray]:
+        """Log losses of each class of the validation rows against the others, summed,
+        (n,), by the logistic loss of all classes, and scores, (K, n), after the sweep
+        over bins that is best for them.
 
         Parameters
         ----------
@@ -455,7 +462,7 @@ class Validator:
         rows : Stored
             Features of the validation rows.
         """
-        loss = Logistic()
+        loss = log_loss_of(len(self.mean))
         blocks = [
             StoredRows(block.features, block.y + self.mean, block.weight)
             for block in ridge.blocks
@@ -470,12 +477,12 @@ class Validator:
             loss.scores_of(self.mean),
             ridge.dtype,
         )
-        sweeps = list[NDArray]()
+        sweeps = list[tuple[NDArray, NDArray]]()
 
         def visit(problem: Reweighted, n_sweeps: int) -> bool:
             F = rows.forward(problem.coef) + problem.offset[:, np.newaxis]
-            sweeps.append(loss.value(self.targets.T, F))
-            return has_stalled([self.average(losses) for losses in sweeps])
+            sweeps.append((loss.one_vs_rest(self.targets.T, F), F))
+            return has_stalled([self.average(losses) for losses, _ in sweeps])
 
         minimise_by_sweeps(
             problem,
@@ -485,7 +492,7 @@ class Validator:
             visit,
             lambda: self.budget.is_over,
         )
-        return min(sweeps, key=self.average)
+        return min(sweeps, key=lambda swept: self.average(swept[0]))
 
     def solve(
         self, features: FeatureMap, shares: NDArray, alphas: NDArray | None

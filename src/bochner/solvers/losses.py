@@ -84,6 +84,10 @@ class Logistic(Loss):
         p = logistic(F)
         return p - (Y + 1) / 2, p * (1 - p)
 
+    def one_vs_rest(self, Y: NDArray, F: NDArray) -> NDArray:
+        """Of each class against the others, shape (n,)."""
+        return self.value(Y, F)
+
 
 class Multinomial(Loss):
     """-log p of the class, p = softmax(f) (Boehning, 1992); targets are 1 at the
@@ -104,11 +108,23 @@ class Multinomial(Loss):
         p = softmax(F, axis=0)
         return p - (Y + 1) / 2, p
 
+    def one_vs_rest(self, Y: NDArray, F: NDArray) -> NDArray:
+        """Of each class against the others, summed over the classes, shape (n,)."""
+        p = softmax(F, axis=0)
+        is_class = (Y + 1) / 2 * np.log(np.maximum(p, SMALLEST_SHARE))
+        is_other = (1 - Y) / 2 * np.log(np.maximum(1 - p, SMALLEST_SHARE))
+        return -(is_class + is_other).sum(axis=0)
+
     def bend(self, C: NDArray, T: NDArray) -> NDArray:
         return C * (T - (C * T).sum(axis=0))
 
     def diagonal(self, C: NDArray) -> NDArray:
         return C * (1 - C)
+
+
+def log_loss_of(n_outputs: int) -> Logistic | Multinomial:
+    """The log loss of two classes, for which one output stands, or of more."""
+    return Logistic() if n_outputs == 1 else Multinomial()
 
 
 class SquaredHinge(Loss):
