@@ -593,3 +593,17 @@ def test_targets_that_are_seldom_large_are_signal():
     model = KernelMachineRegressor(random_state=0).fit(X[:500], y[:500])
     assert "mean of the targets" not in model.report_.reason
     assert model.score(X[500:], y[500:]) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.01])
+def test_outliers_among_the_targets_are_told_of(share):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 4))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(1500)
+    y[rng.uniform(size=1500) < share] *= 100
+    report = KernelMachineRegressor(random_state=0).fit(X, y).report_
+    assert (report.outliers > 0.9) == (share > 0)
+    assert ("loss='huber'" in str(report)) == (share > 0)
+    robust = KernelMachineRegressor(loss="huber", random_state=0).fit(X, y).report_
+    assert "huber" not in str(robust)

@@ -602,6 +602,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _store_loss(self, solution: RidgeSolution, loss_fit: LossFit) -> NDArray:
         """Store what another loss decides, and return its coefficients."""
+        if self.report_ is not None:
+            self.report_ = replace(self.report_, outliers=0.0)
         self._ridge_alpha = solution.alpha
         self._fitted_loss = loss_fit.loss
         self.n_steps_ = loss_fit.n_steps

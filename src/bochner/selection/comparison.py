@@ -253,7 +253,19 @@ class Race:
             self.sizes,
             self.seconds,
             self.not_tried,
+            outliers=self._worst_hundredth(best) if best else 0.0,
         )
+
+    def _worst_hundredth(self, entry: CandidateResult) -> float:
+        """Share of the squared error that the worst hundredth of the validation rows
+        has; 0 of a log loss.
+        """
+        if self.validator.is_classifier:
+            return 0.0
+        losses = np.sort(self.validator.weight_out * entry.losses)
+        total = float(losses.sum())
+        worst = float(losses[-max(len(losses) // 100, 1) :].sum())
+        return worst / total if 0 < total < np.inf else 0.0
 
     def parts(self, maps: Maps, penalties: NDArray) -> list[str]:
         """Size and ridge penalty of each of several maps, in words."""

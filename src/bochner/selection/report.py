@@ -10,6 +10,7 @@ from bochner.selection.policy import POLICY
 
 WIDTH = 80  # characters of a line of the printed report
 NOTICED = 0.01  # share of a loss, below which a gain is none
+HEAVY = 0.5  # share of the squared error of a hundredth of the rows
 SHOWN_BOUNDS = 3  # targets, of whose predictions the bounds are printed
 
 
@@ -159,6 +160,9 @@ class Report:
     validated_on : str
         What the validation rows are where that is given: "whole groups", "splits of
         cv", or "rows that only validate"; empty where chance held them out.
+    outliers : float
+        Share of the squared error of the selected candidate that the worst hundredth of
+        the validation rows has; 0 where the loss is another one.
 
     Examples
     --------
@@ -188,6 +192,7 @@ class Report:
     left_out: list[str] = field(default_factory=list)
     bounds: list[list[float]] = field(default_factory=list)
     validated_on: str = ""
+    outliers: float = 0.0
 
     @property
     def validation_rows(self) -> str:
@@ -245,6 +250,12 @@ class Report:
         first += [f"Parts: {'; '.join(self.parts)}."] if self.parts else []
         last = [f"{name}: not tried, as {why}." for name, why in self.not_tried.items()]
         last += [f"More rows: {self.rows}."] if self.rows else []
+        if self.outliers > HEAVY:
+            last.append(
+                f"Outliers: 1 % of the validation rows has {percent(self.outliers)} of "
+                "the squared error. Where such targets are mistakes, loss='huber' "
+                "(--loss huber in the command) is not led by them."
+            )
         last += [self.bounded] if self.bounded else []
         return first, last + self.guesses
 
