@@ -498,7 +498,8 @@ def test_the_report_says_why_a_candidate_was_not_tried():
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_the_model_knows_no_rows(features):
     problem = problem_of(features=features, metric="ard", n_components=20)
-    model, outcome, _ = choose(problem)
+    choice = choose(problem)
+    model, outcome = choice.model, choice.outcome
     assert not any(
         len(value) == 400
         for value in vars(model).values()

@@ -435,3 +435,23 @@ def test_many_targets_have_random_features():
     Y = np.sin(X @ rng.standard_normal((2, 20)))
     assert KernelMachineRegressor(random_state=0).fit(X, Y).solver_ == "direct"
     assert KernelMachineRegressor(random_state=0).fit(X, Y[:, :3]).solver_ == "exact"
+
+
+@pytest.mark.slow
+def test_numbers_have_lengthscales_of_each_column_where_these_are_better():
+    """Of many columns that say nothing one lengthscale learns little; of columns that
+    all count alike it is as good, and stays.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2200, 20))
+    few = KernelMachineRegressor(metric="isotropic", random_state=0)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(2200)
+    model = KernelMachineRegressor(random_state=0).fit(X[:200], y[:200])
+    ours = 1 - model.score(X[200:], y[200:])
+    theirs = 1 - few.fit(X[:200], y[:200]).score(X[200:], y[200:])
+    assert ours < 0.5 * theirs
+    # All columns alike; and too few rows
+    alike = np.sin(X[:, :3]).sum(axis=1) + 0.3 * rng.standard_normal(2200)
+    simple = KernelMachineRegressor(random_state=0).fit(X[:150, :3], alike[:150])
+    assert simple.solver_ == "exact"
+    assert KernelMachineRegressor().fit(X[:99], y[:99]).solver_ == "exact"

@@ -810,7 +810,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if rows.way != "whole":
             return choice
         if choice is None:
-            return self._choose_for_few(rows, POLICY.few_rows)
+            few = self._choose_for_few(rows, POLICY.few_rows)
+            return few and self._or_learned(rows, few)
         few = None
         if isinstance(choice.model.features, KernelRows):
             # All rows choose its lengthscale, not those that are fitted alone
@@ -819,6 +820,22 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return choice
         model = replace(few.model, report=choice.model.report)
         return few._replace(model=model)
+
+    def _or_learned(self, rows: Prepared, few: Choice) -> Choice:
+        """The choice for few rows, which has one lengthscale; or of numbers one with
+        lengthscales of each column, where that is clearly better for rows held out.
+        """
+        is_open = self._request.is_open and not is_classifier(self)
+        is_open &= rows.source.n_outputs <= POLICY.mixed_outputs
+        if not is_open or few.predictions is None or rows.budget.is_short:
+            return few
+        problem = self._problem(rows, "auto", POLICY.fewest_learned)
+        if problem is None:
+            return few
+        choice = choose(problem)
+        assert choice.losses is not None
+        leads = problem.validator.beats(choice.losses, few.predictions)
+        return choice if leads else few
 
     def _choose_learned(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of

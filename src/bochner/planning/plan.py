@@ -59,6 +59,7 @@ COMPARED = (
     "bins and larger maps may be selected by validation loss; the plan "
     "assumes the usual size"
 )
+COMPARED_FEW = "learned lengthscales may be selected by validation loss"
 COMPARED_BINS = (
     "bins and Fourier features are compared; the plan assumes bins, "
     "which take more passes and memory"
@@ -469,7 +470,10 @@ class Planner:
         )
         few = table.n_rows <= POLICY.few_rows and request.cv is None
         if few and not learned and request.is_named and request.may_be_exact:
-            return MapSize("the exact kernel", table.n_rows, True, is_exact=True)
+            why = "" if request.classes else COMPARED_FEW
+            return MapSize(
+                "the exact kernel", table.n_rows, True, is_exact=True, why=why
+            )
         wanted = wanted if learned else request.features
         compared = learned and wanted == "auto"
         size = request.size(table.n_rows)

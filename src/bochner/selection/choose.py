@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bochner.engines.local import in_threads
@@ -87,13 +88,14 @@ class ValidationOutcome:
 
 
 class Choice(NamedTuple):
-    """The selected model, its validation, and cross-validated predictions if there
-    are few rows.
+    """The selected model, its validation, cross-validated predictions if there are few
+    rows, and the losses of the validation rows in the comparison of candidates.
     """
 
     model: Model
     outcome: ValidationOutcome | None = None
     predictions: HeldOutPredictions | None = None
+    losses: NDArray | None = None
 
 
 def choose(problem: Problem) -> Choice:
@@ -135,9 +137,8 @@ def choose(problem: Problem) -> Choice:
         model = replace(
             model, unmapped=_why_unmapped(problem, model, learned_metrics.metrics)
         )
-    return Choice(
-        model, ValidationOutcome(problem.split, problem.validator.final_losses)
-    )
+    outcome = ValidationOutcome(problem.split, problem.validator.final_losses)
+    return Choice(model, outcome, losses=entry.losses)
 
 
 def _or_with_map(

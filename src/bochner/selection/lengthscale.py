@@ -625,7 +625,7 @@ def _cross_chosen(
         log_likelihood = search.log_likelihood(losses, np.where(out, 0.0, weight))
         best = int(np.argmax(log_prior + log_likelihood))
         cross_predicted[out] = predicted[best, out]
-    return HeldOutPredictions(cross_predicted, y, weight)
+    return HeldOutPredictions(cross_predicted, y, weight, X)
 
 
 def _are_alike(spread: NDArray, share: float) -> bool:

@@ -17,6 +17,8 @@ class Policy:
     # Validation rows.
     # Distinct rows of a fit, without which what was asked for is not learned either
     fewest_asked_rows: int = 20
+    # Of numbers, by which lengthscales of each column are compared with one of all
+    fewest_learned: int = 100
     most_held_out: int = 10_000  # tell log losses to a percent
     # Folds of small tables; larger ones hold out 1 / n_folds of the rows, once
     n_folds: int = 5

@@ -531,6 +531,18 @@ class Validator:
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
 
+    def beats(self, losses: NDArray, few: HeldOutPredictions) -> bool:
+        """Whether losses are lower than those of leave-one-out predictions of few rows,
+        the validation rows among them, by more than a standard error.
+        """
+        assert few.X is not None
+        hashes = row_hashes(few.X.astype(self.X_out.dtype))
+        order = np.argsort(hashes)
+        place = np.searchsorted(hashes[order], row_hashes(self.X_out))
+        place = order[np.minimum(place, len(order) - 1)]
+        others = self.final_losses(few.predicted[place].T)
+        return self.better(losses, others, POLICY.near)
+
     def mapped(self, metric: Metric) -> Validator:
         """Copy the validator, its rows in the coordinates of a metric."""
         rows = copy(self)
