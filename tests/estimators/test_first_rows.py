@@ -246,6 +246,7 @@ def test_sorted_targets_are_told_of_once():
     assert len(told) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 300])
 def test_shuffled_targets_are_not_told_of(step, recwarn):
     order = np.random.default_rng(1).permutation(N)

@@ -390,6 +390,7 @@ def test_machines_without_a_fold_choose_as_the_machine_does():
         assert limits == [seconds] * fits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [0, 4])
 def test_units_of_the_target_do_not_matter_where_rows_are_few(levels):
     """Nor its sign, where no inputs are equal."""
