@@ -150,18 +150,17 @@ def _or_with_map(
     """Bins beside Fourier features, a part of them with a linear map where that is
     better.
 
-    It takes as long to learn as the metrics, so that it is only tried for numbers where
-    bins are better than none.
+    It takes as long to learn as the metrics, so that it is only tried for numbers whose
+    bins were compared with none, and taken.
     """
     problem = race.problem
     base = learned_metrics.scaled
-    alone = [one for one in race.entries if not one.has_bins]
-    if entry.name != HYBRID.name or base is None or learned_metrics.mapped or not alone:
+    is_compared = entry.name == HYBRID.name and len(race.entries) > 1
+    if not is_compared or base is None or learned_metrics.mapped:
         return entry
-    useful = race.loss(entry) < min(map(race.loss, alone))
     if problem.validator.is_classifier or problem.space.metric == "ard":
         return entry
-    if not useful or not problem.has_time or why_no_map(problem, base.learned.n_mixed):
+    if not problem.has_time or why_no_map(problem, base.learned.n_mixed):
         return entry
     mapped = with_linear_map(problem, sample, base)
     race.note_sizes(SIZED["linear map"], mapped.tried)
