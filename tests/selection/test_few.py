@@ -23,6 +23,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes, uniform
 from bochner.kernels import Gaussian, Laplacian
 from bochner.kernels.catalogue import NAMED
+from bochner.selection.choose import choose
 from bochner.selection.lengthscale import (
     COMMON_UNIT,
     SCALED,
@@ -455,3 +456,19 @@ def test_numbers_have_lengthscales_of_each_column_where_these_are_better():
     simple = KernelMachineRegressor(random_state=0).fit(X[:150, :3], alike[:150])
     assert simple.solver_ == "exact"
     assert KernelMachineRegressor().fit(X[:99], y[:99]).solver_ == "exact"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [10, 4200])
+def test_metrics_of_very_many_columns_are_not_learned_from_few_rows(d, monkeypatch):
+    problems = []
+
+    def chosen(problem):
+        problems.append(problem)
+        return choose(problem)
+
+    monkeypatch.setattr("bochner.estimators.machine.choose", chosen)
+    X = np.random.default_rng(0).standard_normal((120, d))
+    model = KernelMachineRegressor(random_state=0).fit(X, X[:, 0])
+    assert len(problems) == (d == 10)
+    assert d == 10 or model.solver_ == "exact"

@@ -825,9 +825,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """The choice for few rows, which has one lengthscale; or of numbers one with
         lengthscales of each column, where that is clearly better for rows held out.
         """
-        is_open = self._request.is_open and not is_classifier(self)
-        is_open &= rows.source.n_outputs <= POLICY.mixed_outputs
-        if not is_open or few.predictions is None or rows.budget.is_short:
+        size = rows.source.n_rows, self.encoder_.n_features_out_, rows.source.n_outputs
+        is_compared = self._request.compares_few(*size) and not rows.budget.is_short
+        if not is_compared or few.predictions is None:
             return few
         problem = self._problem(rows, "auto", POLICY.fewest_learned)
         if problem is None:

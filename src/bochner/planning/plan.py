@@ -470,8 +470,8 @@ class Planner:
         )
         few = table.n_rows <= POLICY.few_rows and request.cv is None
         if few and not learned and request.is_named and request.may_be_exact:
-            compared = not request.classes and table.n_rows >= POLICY.fewest_learned
-            why = COMPARED_FEW if compared else ""
+            shape = table.n_rows, table.n_columns, table.n_outputs
+            why = COMPARED_FEW if request.compares_few(*shape) else ""
             return MapSize(
                 "the exact kernel", table.n_rows, True, is_exact=True, why=why
             )

@@ -201,6 +201,15 @@ class FitRequest:
         )
         return is_linear or n_columns <= POLICY.most_learned_columns
 
+    def compares_few(self, n_rows: int, n_columns: int, n_outputs: int) -> bool:
+        """Whether of few rows of numbers learned lengthscales are compared with one of
+        all columns.
+        """
+        is_open = self.is_open and not self.classes
+        narrow = n_columns <= POLICY.most_learned_columns
+        narrow &= n_outputs <= POLICY.mixed_outputs
+        return is_open and narrow and n_rows >= POLICY.fewest_learned
+
     def size(
         self,
         n_rows: int,
