@@ -19,12 +19,10 @@ from bochner.engines.local import in_threads
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.selection.candidates import (
-    HYBRID,
     LINEAR,
     LearnedMetrics,
     candidates,
     features_that_pay,
-    fit_hybrid,
     why_no_map,
 )
 from bochner.selection.comparison import (
@@ -33,18 +31,16 @@ from bochner.selection.comparison import (
     concatenate,
 )
 from bochner.selection.learning import (
-    SIZED,
     common_unit_kernel,
     learn_metrics,
     linear_leads,
 )
 from bochner.selection.metric_learning import (
-    LearningRows,
     learning_sample,
 )
 from bochner.selection.problem import Problem
+from bochner.selection.refinements import or_with_jumps, or_with_map
 from bochner.selection.report import Report
-from bochner.selection.sizes import with_linear_map
 from bochner.selection.split import Split
 from bochner.selection.validation import HeldOutPredictions, Losses
 
@@ -119,8 +115,13 @@ def choose(problem: Problem) -> Choice:
             race.add(entry)
     entry, reason = race.decide()
     if sample is not None:
+        with race.stage("jumps"):
+            jumping = or_with_jumps(race, learned_metrics, sample, entry)
+        if jumping is not None:
+            reason = f"better by more than a standard error than {entry.name}"
+            learned_metrics, entry = jumping
         with race.stage("linear map"):
-            entry = _or_with_map(race, learned_metrics, sample, entry)
+            entry = or_with_map(race, learned_metrics, sample, entry)
     report = race.report(entry.name, reason)
     if problem.has_time:
         with race.stage("fewer rows"):
@@ -139,38 +140,6 @@ def choose(problem: Problem) -> Choice:
         )
     outcome = ValidationOutcome(problem.split, problem.validator.final_losses)
     return Choice(model, outcome, losses=entry.losses)
-
-
-def _or_with_map(
-    race: Race,
-    learned_metrics: LearnedMetrics,
-    sample: LearningRows,
-    entry: CandidateResult,
-) -> CandidateResult:
-    """Bins beside Fourier features, a part of them with a linear map where that is
-    better.
-
-    It takes as long to learn as the metrics, so that it is only tried for numbers whose
-    bins were compared with none, and taken.
-    """
-    problem = race.problem
-    base = learned_metrics.scaled
-    is_compared = entry.name == HYBRID.name and len(race.entries) > 1
-    if not is_compared or base is None or learned_metrics.mapped:
-        return entry
-    if problem.validator.is_classifier or problem.space.metric == "ard":
-        return entry
-    if not problem.has_time or why_no_map(problem, base.learned.n_mixed):
-        return entry
-    mapped = with_linear_map(problem, sample, base)
-    race.note_sizes(SIZED["linear map"], mapped.tried)
-    first, second = entry.trial.penalty[:2].tolist()
-    both = replace(learned_metrics, mapped=mapped)
-    other = fit_hybrid(HYBRID, race, both, (first, second))
-    if race.loss(other) >= race.loss(entry):
-        return entry
-    race.entries[race.entries.index(entry)] = other
-    return other
 
 
 def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:

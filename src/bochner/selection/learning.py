@@ -35,6 +35,7 @@ from bochner.selection.metric_learning import (
     learn,
     limited,
     schedule,
+    shortened,
 )
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
@@ -47,6 +48,7 @@ from bochner.selection.sizes import (
 SIZED = {  # names under which the search of sizes is reported
     "bins": "random binning",
     "linear map": "random binning, linear map",
+    "jumps": "random binning, jumps",
     "random halves": "random binning, random halves of the columns",
 }
 
@@ -207,11 +209,6 @@ def linear_leads(race: Race, sample: LearningRows) -> bool:
         race.add(waves)
         race.note_sizes(SIZED["bins"], sized.tried)
     return leads
-
-
-def shortened(plan: Schedule) -> Schedule:
-    """Copy a schedule, with few steps."""
-    return replace(plan, steps=min(plan.steps, 2 * POLICY.window))
 
 
 def _look(

@@ -27,6 +27,7 @@ from bochner.engines.local import n_threads, pause
 from bochner.features.metric import Metric, with_relevance
 from bochner.notices import warn
 from bochner.selection.budget import Budget
+from bochner.selection.forest import TreeSplits
 from bochner.selection.metric_gradient import (
     Minibatch,
     Workspace,
@@ -499,7 +500,11 @@ def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
 
 
 def learn_scales(
-    kernel: str, blocks: MinibatchSampler, start: NDArray, column_groups: NDArray
+    kernel: str,
+    blocks: MinibatchSampler,
+    start: NDArray,
+    column_groups: NDArray,
+    sizes: NDArray | float = 0.0,
 ) -> tuple[NDArray, NDArray]:
     """Learn one scale a column.
 
@@ -512,6 +517,8 @@ def learn_scales(
         Logarithms of the scales.
     column_groups : int array of shape (p,)
         Columns of one number have one scale.
+    sizes : array, one for each kind of blocks, default=0
+        Logarithms of factors on the scales to begin with.
 
     Returns
     -------
@@ -523,7 +530,9 @@ def learn_scales(
     G = int(column_groups.max()) + 1
     Q = len(kinds)
     x = np.zeros(G + 2 * Q)
-    x[column_groups], x[G + Q :] = start, np.log(POLICY.first_alpha)
+    x[column_groups] = start
+    x[G : G + Q] = sizes
+    x[G + Q :] = np.log(POLICY.first_alpha)
     adam = _adam(
         x, (G, POLICY.log_scales), (Q, POLICY.log_scales), (Q, POLICY.log_noises)
     )
@@ -656,6 +665,11 @@ def schedule(n_rows: int, alone: bool = False) -> Schedule:
     return usual
 
 
+def shortened(plan: Schedule) -> Schedule:
+    """Copy a schedule, with few steps."""
+    return replace(plan, steps=min(plan.steps, 2 * POLICY.window))
+
+
 def limited(plan: Schedule, budget: Budget, n_tasks: int = 1) -> Schedule:
     """The schedule limited to the time of a stage, for tasks that run in parallel."""
     if budget.limit is None:
@@ -716,6 +730,52 @@ def learn_full(task: MetricTask, base: LearnedMetric) -> LearnedMetric:
     return LearnedMetric(
         with_relevance(base.metric.mixed(linear), X, task.seed), sizes, base.n_mixed
     )
+
+
+def learn_jumps(
+    task: MetricTask, base: LearnedMetric, splits: TreeSplits
+) -> LearnedMetric:
+    """Learn jumps in the warps of a metric for bins.
+
+    To the warp of each numeric column the gain of its splits up to a value is added,
+    times a scale that is learned, while all other scales go on from where they are.
+    """
+    X, y, weight, together = task.sample
+    metric = base.metric
+    q = len(metric.warped_)
+    numeric = metric.source_[:q]
+    rising = np.array(
+        [splits.gained(j, x) for j, x in zip(numeric, metric.knots_, strict=True)]
+    )
+    jumps = np.empty((len(X), q))
+    for k, j in enumerate(numeric):
+        jumps[:, k] = np.interp(X[:, j], metric.knots_[k], rising[k])
+    deviation = jumps.std(axis=0)
+    deviation[deviation == 0] = 1.0
+    # Warps and their jumps are two rising functions of the same numbers
+    U = metric.coordinates(X)
+    rows = np.concatenate(
+        [U[:, :q], jumps / deviation, U[:, q:]], axis=1, dtype=np.float32
+    )
+    blocks = MinibatchSampler(rows, y, task.schedule, task.seed, weight, q, together)
+    start = np.zeros(rows.shape[1])
+    start[q : 2 * q] = -0.5 * np.log(U.shape[1]) - np.log(2)
+    _, tied = np.unique(task.column_groups[metric.source_[q:]], return_inverse=True)
+    groups = np.concatenate([np.arange(2 * q), 2 * q + tied])
+    log_scales, sizes = learn_scales(task.kernel, blocks, start, groups, base.sizes)
+    factors, heights, plain = np.split(np.exp(log_scales), [q, 2 * q])
+    heights /= deviation
+    with_jumps = Metric(
+        metric.n_features_in_,
+        metric.source_,
+        metric.scale_ * np.concatenate([np.ones(q), plain]),
+        warped=metric.warped_,
+        knots=metric.knots_,
+        levels=factors[:, np.newaxis] * metric.levels_
+        + heights[:, np.newaxis] * rising,
+        slopes=factors * metric.slopes_,
+    )
+    return LearnedMetric(with_relevance(with_jumps, X, task.seed), sizes, base.n_mixed)
 
 
 def learn_principal(

@@ -14,13 +14,16 @@ from bochner.features.metric import MetricFeatures
 from bochner.kernels import Laplacian
 from bochner.selection.budget import choose_n_components, within_limit
 from bochner.selection.comparison import Maps
+from bochner.selection.forest import tree_splits
 from bochner.selection.metric_learning import (
     LearnedMetric,
     LearningRows,
     MetricTask,
     learn_full,
+    learn_jumps,
     limited,
     schedule,
+    shortened,
 )
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
@@ -112,9 +115,27 @@ def with_linear_map(
         "laplacian", sample, problem.column_groups, plan, problem.seed + 1
     )
     learned = learn_full(task, base.learned)
-    # By the sizes that blocks of near rows liked for both
-    further = (learned.sizes[-1] - base.learned.sizes[-1]) / np.log(2)
-    return search_size(problem, learned, base.size + float(further))
+    return search_size(problem, learned, base.size + _growth(base.learned, learned))
+
+
+def with_jumps(
+    problem: Problem, sample: LearningRows, base: SizedMetric
+) -> SizedMetric:
+    """Learn jumps in the warps of a metric, in few steps as the scales are learned
+    already, and search for its size.
+    """
+    plan = limited(shortened(schedule(problem.n_rows)), problem.trials.first_of(2))
+    task = MetricTask("laplacian", sample, problem.column_groups, plan, problem.seed)
+    splits = tree_splits(problem.validator, problem.seed)
+    learned = learn_jumps(task, base.learned, splits)
+    return search_size(problem, learned, base.size + _growth(base.learned, learned))
+
+
+def _growth(before: LearnedMetric, after: LearnedMetric) -> float:
+    """Base-2 logarithm of the factor that suits blocks of near rows for one metric,
+    over that for another.
+    """
+    return float((after.sizes[-1] - before.sizes[-1]) / np.log(2))
 
 
 def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
