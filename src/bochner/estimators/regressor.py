@@ -100,7 +100,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         validation rows, which are set aside before anything is learned (about a fifth
         of the rows, or 10,000). With fewer than 250 distinct rows, or more than 4,096
         columns, "auto" is "isotropic"; of numbers, from 100 rows on, only where
-        lengthscales of each column are not clearly better. For bins the linear map is
+        lengthscales of each column are not clearly better. It alone tries jumps in the
+        warps of bins, where a random forest splits columns. For bins the linear map is
         learned from 2,000 to 200,000 dense rows with two or more numeric columns;
         otherwise "full" falls back to "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
