@@ -604,7 +604,7 @@ def test_many_rows_of_steps_have_bins(many):
 @pytest.mark.slow
 def test_many_rows_whose_maps_are_given_are_not_compared(many):
     model = KernelMachineRegressor(
-        features="binning", n_components=50, random_state=0
+        features="binning", metric="ard", n_components=50, random_state=0
     ).fit(*stairs(3000))
     assert model.report_.reason == "the only candidate that the arguments allow"
 

@@ -101,9 +101,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         of the rows, or 10,000). With fewer than 250 distinct rows, or more than 4,096
         columns, "auto" is "isotropic"; of numbers, from 100 rows on, only where
         lengthscales of each column are not clearly better. It alone tries jumps in the
-        warps of bins, where a random forest splits columns. For bins the linear map is
-        learned from 2,000 to 200,000 dense rows with two or more numeric columns;
-        otherwise "full" falls back to "ard", with a warning.
+        warps of bins, where a random forest splits columns, up to 200,000 rows. For
+        bins the linear map is learned from 2,000 to 200,000 dense rows with two or more
+        numeric columns; otherwise "full" falls back to "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
         Ridge penalty, as in scikit-learn's `KernelRidge`. From a sequence, or from a
         path with "auto", the value of lowest exact leave-one-out error is selected.

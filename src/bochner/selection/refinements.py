@@ -27,7 +27,8 @@ def or_with_jumps(
     entry: CandidateResult,
 ) -> tuple[LearnedMetrics, CandidateResult] | None:
     """Metrics with jumps in the warps of columns, and the chosen candidate with bins of
-    them; None where it has no bins, or is not clearly better for jumps.
+    them; None where it has no bins or is not clearly better for jumps, and of many rows
+    or in little time, where telling takes too long.
 
     Trials of few grids tell first whether there is something to jumps.
     """
@@ -35,7 +36,9 @@ def or_with_jumps(
     base = learned_metrics.scaled
     if base is None or not entry.has_bins or problem.space.metric != "auto":
         return None
-    if not len(base.learned.metric.warped_) or not problem.has_time:
+    if problem.is_large or problem.budget.is_short or not problem.has_time:
+        return None
+    if not len(base.learned.metric.warped_):
         return None
     jumping = with_jumps(problem, sample, base)
     race.note_sizes(SIZED["jumps"], jumping.tried)
