@@ -14,6 +14,8 @@ from accuracy import boosted, error, estimator, few, tried
 from datasets import Split, categorised
 from report import Row
 from runner import elapsed, repeats, run, seconds, size
+from synthetic import THRESHOLDS
+from synthetic import thresholds as threshold_table
 
 FITS = {  # bar in seconds, number of runs
     "cpu_act": (2.5, 5),
@@ -191,6 +193,42 @@ def second() -> list[Row]:
     return [*rows, count]
 
 
+def thresholds() -> list[Row]:
+    """Errors on tables of rules by thresholds, with jumps in the warps of columns and
+    without, against LightGBM's defaults: medians over three seeds.
+    """
+    rows = []
+    for target in THRESHOLDS:
+        errors = []
+        for seed in range(repeats(3)):
+            data = threshold_table(target, seed)
+            models = (
+                estimator("cpu_act", random_state=seed),
+                estimator("cpu_act", random_state=seed, metric="ard"),
+                boosted("cpu_act"),
+            )
+            fitted = [model.fit(data.X, data.y) for model in models]
+            errors.append(
+                [
+                    error("cpu_act", model.predict(data.X_test), data.y_test)
+                    for model in fitted
+                ]
+            )
+        ours, without, theirs = np.median(errors, axis=0)
+        what = f"thresholds, {target.__name__}: test error"
+        rows += [
+            Row(what, f"{ours:.4g}", "", "LightGBM's", ours / theirs),
+            Row(
+                f"{what}, no jumps",
+                f"{without:.4g}",
+                "",
+                "LightGBM's",
+                without / theirs,
+            ),
+        ]
+    return rows
+
+
 def limits() -> list[Row]:
     """Seconds that fits with a time limit take."""
     adult = tried("adult")
@@ -273,6 +311,7 @@ BENCHMARKS = {name: partial(fits, name) for name in FITS} | {
     "small": small,
     "cost": cost,
     "second": second,
+    "thresholds": thresholds,
     "limits": limits,
     "shapes": shapes,
 }

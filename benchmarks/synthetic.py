@@ -16,6 +16,7 @@ TYPES, LEVELS = 18, 8  # classes, and levels of each of the columns that they de
 STRENGTH = 1.4  # deviation of what a level does to the logit of a class
 NOISE = 0.01  # deviations of numeric targets
 TEST_ROWS = 20_000
+N_THRESHOLDS = 4_000  # rows of a table of thresholds
 
 Numbers = Callable[[np.ndarray], np.ndarray]
 
@@ -141,6 +142,58 @@ def smooth(X: np.ndarray) -> np.ndarray:
 def steps(X: np.ndarray) -> np.ndarray:
     """Steps of one column, and of one where another is positive."""
     return np.floor(2 * X[:, 0]) + (X[:, 1] > 0.3) * (X[:, 2] > 0)
+
+
+def box(X: np.ndarray) -> np.ndarray:
+    """One within an interval of a column, beyond a value of another."""
+    return 1.0 * (np.abs(X[:, 0] - 0.5) < 0.2) * (X[:, 1] > 0.4)
+
+
+def corner(X: np.ndarray) -> np.ndarray:
+    """One where five columns are beyond a value, and a step of another."""
+    return (X[:, :5] > 0.2).all(axis=1) + 0.5 * (X[:, 5] > 0.5)
+
+
+def exclusive(X: np.ndarray) -> np.ndarray:
+    """One where an odd number of three columns is beyond a half."""
+    return 1.0 * ((X[:, :3] > 0.5).sum(axis=1) % 2)
+
+
+def trees(X: np.ndarray) -> np.ndarray:
+    """Six trees, of sixteen leaves each."""
+    rng = np.random.default_rng(7)
+    y = np.zeros(len(X))
+    for _ in range(6):
+        passed = X[:, rng.integers(8, size=4)] > rng.random(4)
+        y += rng.normal(size=16)[passed @ [1, 2, 4, 8]]
+    return y
+
+
+def curve(X: np.ndarray) -> np.ndarray:
+    """A smooth function of three columns, and two thresholds that act together."""
+    smooth = np.sin(4 * X[:, 0] * X[:, 1]) + X[:, 2] ** 2
+    return smooth + (X[:, 3] > 0.6) * (X[:, 4] < 0.5)
+
+
+def price(X: np.ndarray) -> np.ndarray:
+    """A price with a surcharge, and a discount by two columns."""
+    rules = 0.4 * (X[:, 3] > 0.65) - 0.6 * (X[:, 4] > 0.8) * (X[:, 0] > 0.5)
+    return np.exp(X[:, 0] + X[:, 1] * X[:, 2] + rules)
+
+
+THRESHOLDS = (box, corner, exclusive, trees, curve, price)
+
+
+def thresholds(target: Numbers, seed: int) -> Split:
+    """Rows of eight uniform columns, and a target with a tenth of its deviation as
+    noise; none in that of the test rows.
+    """
+    rng = np.random.default_rng([seed, THRESHOLDS.index(target)])
+    X = rng.random((N_THRESHOLDS + TEST_ROWS, 8))
+    truth = target(X)
+    y = truth + 10 * NOISE * truth.std() * rng.standard_normal(len(truth))
+    rows, new = np.split(X, [N_THRESHOLDS])
+    return Split(rows, y[:N_THRESHOLDS], new, truth[N_THRESHOLDS:])
 
 
 TABLES = {

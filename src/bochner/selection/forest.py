@@ -44,7 +44,7 @@ class TreeSplits(NamedTuple):
 
 
 # Trees, their most leaves, and columns among which a split is chosen, at the most: half
-# or twice of each makes no difference
+# or twice of each hardly matters
 TREES, LEAVES, COLUMNS = 8, 256, 16
 
 
