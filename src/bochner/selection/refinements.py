@@ -36,9 +36,10 @@ def or_with_jumps(
     base = learned_metrics.scaled
     if base is None or not entry.has_bins or problem.space.metric != "auto":
         return None
-    if problem.is_large or problem.budget.is_short or not problem.has_time:
+    if problem.is_large or not len(base.learned.metric.warped_):
         return None
-    if not len(base.learned.metric.warped_):
+    # Under a time limit a linear map and the model's own grids come first
+    if problem.trials.seconds_left < 2 * problem.trials.elapsed:
         return None
     jumping = with_jumps(problem, sample, base)
     race.note_sizes(SIZED["jumps"], jumping.tried)
