@@ -48,7 +48,7 @@ def or_with_jumps(
         return None
     metrics = {**learned_metrics.metrics, "bins": jumping.learned}
     both = replace(learned_metrics, metrics=metrics, scaled=jumping, mapped=None)
-    kind = HYBRID if entry.name == HYBRID.name else BINS_ALONE
+    kind = HYBRID if entry.rank == HYBRID.rank else BINS_ALONE
     other = replace(kind.fit(kind, race, both), name=f"{kind.name}, with jumps")
     race.add(other)
     if not race.validator.better(other.losses, entry.losses, POLICY.near):
