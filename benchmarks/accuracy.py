@@ -46,6 +46,7 @@ REGRESSION = (
     "201_pol",
     "225_puma8nh",
     *synthetic.NUMBERS,
+    *synthetic.THRESHOLDS,
 )
 SMALL = ("phoneme", "satimage", "splice", "churn", "waveform_40")  # of classes
 TYPES = "covtype, seven types"

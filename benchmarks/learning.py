@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
+import synthetic
 from accuracy import boosted, error, estimator, few, tried
 from datasets import Split, categorised
 from report import Row
 from runner import elapsed, repeats, run, seconds, size
-from synthetic import THRESHOLDS
-from synthetic import thresholds as threshold_table
 
 FITS = {  # bar in seconds, number of runs
     "cpu_act": (2.5, 5),
@@ -198,33 +197,25 @@ def thresholds() -> list[Row]:
     without, against LightGBM's defaults: medians over three seeds.
     """
     rows = []
-    for target in THRESHOLDS:
+    for name in synthetic.THRESHOLDS:
         errors = []
         for seed in range(repeats(3)):
-            data = threshold_table(target, seed)
+            data = synthetic.draw(name, seed)
             models = (
-                estimator("cpu_act", random_state=seed),
-                estimator("cpu_act", random_state=seed, metric="ard"),
-                boosted("cpu_act"),
+                estimator(name, random_state=seed),
+                estimator(name, random_state=seed, metric="ard"),
+                boosted(name),
             )
-            fitted = [model.fit(data.X, data.y) for model in models]
-            errors.append(
-                [
-                    error("cpu_act", model.predict(data.X_test), data.y_test)
-                    for model in fitted
-                ]
-            )
-        ours, without, theirs = np.median(errors, axis=0)
-        what = f"thresholds, {target.__name__}: test error"
+            predicted = [
+                model.fit(data.X, data.y).predict(data.X_test) for model in models
+            ]
+            errors.append([error(name, one, data.y_test) for one in predicted])
+        *ours, theirs = np.median(errors, axis=0)
         rows += [
-            Row(what, f"{ours:.4g}", "", "LightGBM's", ours / theirs),
             Row(
-                f"{what}, no jumps",
-                f"{without:.4g}",
-                "",
-                "LightGBM's",
-                without / theirs,
-            ),
+                f"{name}: test error{how}", f"{one:.4g}", "", "LightGBM's", one / theirs
+            )
+            for how, one in zip(("", ", no jumps"), ours, strict=True)
         ]
     return rows
 

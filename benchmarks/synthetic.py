@@ -1,5 +1,5 @@
 """Tables whose truth is known: rules and classes of nominal columns, few discrete
-columns, and many rows of numbers.
+columns, many rows of numbers, and thresholds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ TYPES, LEVELS = 18, 8  # classes, and levels of each of the columns that they de
 STRENGTH = 1.4  # deviation of what a level does to the logit of a class
 NOISE = 0.01  # deviations of numeric targets
 TEST_ROWS = 20_000
-N_THRESHOLDS = 4_000  # rows of a table of thresholds
 
 Numbers = Callable[[np.ndarray], np.ndarray]
 
@@ -106,18 +105,21 @@ def discrete(
 
 
 def numeric(
-    target: Numbers,
+    target: Numbers, noise: float = NOISE, uniform: bool = False
 ) -> Callable[[int, np.random.Generator], tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
-    """Ten standard normal columns, and a target of them with little noise."""
+    """Ten columns, standard normal or uniform, and a target of them with noise, in its
+    standard deviations.
+    """
 
     def make(
         n: int, rng: np.random.Generator
     ) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-        X = rng.standard_normal((n, 10))
+        draw_columns = rng.random if uniform else rng.standard_normal
+        X = draw_columns((n, 10))
         truth = target(X)
         return (
             pd.DataFrame(X).add_prefix("x"),
-            truth + NOISE * truth.std() * rng.standard_normal(n),
+            truth + noise * truth.std() * rng.standard_normal(n),
             truth,
         )
 
@@ -181,21 +183,6 @@ def price(X: np.ndarray) -> np.ndarray:
     return np.exp(X[:, 0] + X[:, 1] * X[:, 2] + rules)
 
 
-THRESHOLDS = (box, corner, exclusive, trees, curve, price)
-
-
-def thresholds(target: Numbers, seed: int) -> Split:
-    """Rows of eight uniform columns, and a target with a tenth of its deviation as
-    noise; none in that of the test rows.
-    """
-    rng = np.random.default_rng([seed, THRESHOLDS.index(target)])
-    X = rng.random((N_THRESHOLDS + TEST_ROWS, 8))
-    truth = target(X)
-    y = truth + 10 * NOISE * truth.std() * rng.standard_normal(len(truth))
-    rows, new = np.split(X, [N_THRESHOLDS])
-    return Split(rows, y[:N_THRESHOLDS], new, truth[N_THRESHOLDS:])
-
-
 TABLES = {
     "rules": (10_000, rules),
     "hierarchy of rules": (10_000, hierarchy),
@@ -204,6 +191,10 @@ TABLES = {
     "linear": (300_000, numeric(linear)),
     "smooth": (300_000, numeric(smooth)),
     "steps": (300_000, numeric(steps)),
+} | {
+    f"thresholds, {target.__name__}": (4_000, numeric(target, 0.1, uniform=True))
+    for target in (box, corner, curve, exclusive, price, trees)
 }
 NOMINAL = ("rules", "hierarchy of rules", "eighteen types")
 NUMBERS = ("discrete columns", "linear", "smooth", "steps")
+THRESHOLDS = tuple(name for name in TABLES if name.startswith("thresholds"))
