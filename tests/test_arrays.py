@@ -316,7 +316,7 @@ def drawn(n_rows, n_columns, seed=0):
 def test_sum_of_grams(place, n_beside, dtype, monkeypatch):
     """Of blocks that are cut, in panels, the last of each shorter."""
     monkeypatch.setattr(device_moments, "PANEL", 3)
-    monkeypatch.setattr(device_moments, "ROWS", 16)
+    monkeypatch.setattr(device_moments, "LARGE_BLOCK_ROWS", 16)
     A = drawn(70, 8 + n_beside).astype(dtype)
     total = GramSum(place, 8, n_beside)
     for block in (A[:40], A[40:40], A[40:]):

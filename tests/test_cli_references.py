@@ -120,7 +120,7 @@ def test_classes_are_boosted_too(folder, done):
 def test_of_too_many_rows_a_sample_is_learned_and_told(
     folder, done, monkeypatch, streamed
 ):
-    monkeypatch.setattr(references, "MOST_ENTRIES", 3 * 120)
+    monkeypatch.setattr(references, "HELD_ENTRIES", 3 * 120)
     monkeypatch.setattr(references, "FEWEST", 50)
     more = ("--sample", "250") if streamed else ()
     found = fit(done, "y", *more)["references"]
@@ -137,7 +137,7 @@ def test_of_too_many_rows_a_sample_is_learned_and_told(
 def test_where_too_few_rows_could_be_learned_there_is_no_other_model(
     folder, done, monkeypatch
 ):
-    monkeypatch.setattr(references, "MOST_ENTRIES", 3 * 120)
+    monkeypatch.setattr(references, "HELD_ENTRIES", 3 * 120)
     assert fit(done, "y")["references"] is None
     done("report", "m", "new.csv", "--out", "page.html")
     assert "linear model" not in (folder / "page.html").read_text()

@@ -140,7 +140,7 @@ def test_designs_on_a_device_are_those_of_the_processor(
     place, solver, dtype, monkeypatch
 ):
     """Weights, some of them zero, several targets, and all forms of the features."""
-    monkeypatch.setattr(device_fourier, "TILE", 5000)
+    monkeypatch.setattr(device_fourier, "HELD_ENTRIES", 5000)
     X, y, weight = data(dtype, 400)
     source = ArraySource(
         X, np.column_stack([y, y**2]), np.where(np.arange(400) % 7, weight, 0)
@@ -256,7 +256,7 @@ def test_features_of_tensors_are_written_where_they_stay(
     precision.
     """
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(device_fourier, "TILE", 64)
+    monkeypatch.setattr(device_fourier, "HELD_ENTRIES", 64)
     X, _, _ = data(n=50)
     features = FourierFeatures(
         **{"n_components": 10, "random_state": 0, **parameters}
@@ -435,7 +435,7 @@ def test_features_that_are_written_in_place(paired, place, monkeypatch):
     """As on devices whose arrays can be changed, here by NumPy, a few rows at a
     time.
     """
-    monkeypatch.setattr(device_fourier, "TILE", 100)
+    monkeypatch.setattr(device_fourier, "HELD_ENTRIES", 100)
     X = data(n=50)[0]
     features = FourierFeatures(Gaussian(0.5), 21, paired=paired, random_state=0).fit(X)
     place = SimpleNamespace(torch=np, product=np.matmul)

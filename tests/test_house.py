@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 # Level of each part; a part imports from lower levels only, so that parts of one level
 # never import one another.
 LAYERS = [
-    {"arrays", "markup", "notices", "whole_files"},
+    {"arrays", "blocks", "markup", "notices", "whole_files"},
     {"settings"},
     {"devices"},
     {"engines", "loops", "scores"},

@@ -943,7 +943,7 @@ class TestKernelError:
             features, "transform", lambda X: rows.append(len(X)) or transform(X)
         )
         kernel_error(features, normal(20_000, 3), n_pairs=5000)
-        assert max(rows) * 3000 <= 2**21
+        assert max(rows) * 3000 <= 2**22
         assert sum(rows) == 10_001
 
     def test_refuses(self):

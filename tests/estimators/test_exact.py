@@ -277,7 +277,7 @@ class TestClasses:
             assert np.isfinite(model.predict_proba(NEW)).all()
 
     def test_rows_that_a_metric_has_not_seen_calibrate(self, monkeypatch):
-        monkeypatch.setattr("bochner.estimators.ridge.direct.SCORED_ROWS", 100)
+        monkeypatch.setattr("bochner.estimators.ridge.direct.SAMPLE_ROWS", 100)
         seen = []
         original = exact_solver.solve_exact
 

@@ -79,7 +79,7 @@ def test_any_number_of_threads(name, threads, precision, monkeypatch):
     model = regressor(name)
     expected = model.predict(NEW, n_jobs=1)
     monkeypatch.setattr(local, "n_threads", lambda: threads)
-    monkeypatch.setattr("bochner.features.grids.FEWEST_TILE_ROWS", 100)
+    monkeypatch.setattr("bochner.features.grids.BLOCK_ROWS", 100)
     again = regressor(name)
     for n_jobs in (None, -1, 1, 2, 3, np.int64(4)):
         np.testing.assert_array_equal(again.predict(NEW, n_jobs=n_jobs), expected)

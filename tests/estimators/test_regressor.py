@@ -228,7 +228,7 @@ class TestMeaning:
     def test_scores_on_a_sample_of_the_rows(self, rows, monkeypatch):
         X, y = rows
         whole = KernelMachineRegressor(**OPTIONS | {"alpha": "auto"}).fit(X, y)
-        monkeypatch.setattr("bochner.estimators.ridge.direct.SCORED_ROWS", 100)
+        monkeypatch.setattr("bochner.estimators.ridge.direct.SAMPLE_ROWS", 100)
         some = KernelMachineRegressor(**OPTIONS | {"alpha": "auto"}).fit(X, y)
         every = KernelMachineRegressor(**OPTIONS | {"alpha": "loo"}).fit(X, y)
         np.testing.assert_array_equal(every.alpha_scores_, whole.alpha_scores_)

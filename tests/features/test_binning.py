@@ -480,7 +480,7 @@ class TestBins:
         reference = clone(features).fit(X)
         Z = reference.transform(X)
         for tile, threads in ((7, 1), (1, 5), (99, 3), (100, 2), (8192, 40)):
-            monkeypatch.setattr("bochner.features.grids.TILE_ROWS", tile)
+            monkeypatch.setattr("bochner.features.grids.BLOCK_ROWS", tile)
             monkeypatch.setattr(
                 "bochner.engines.local.n_threads", lambda threads=threads: threads
             )

@@ -247,7 +247,7 @@ HELD = {
 def test_held_products(name, dtype, threads, monkeypatch):
     """Sums of m products, in any order: m + 3 roundings of half eps on each."""
     monkeypatch.setattr("bochner.engines.local.n_threads", lambda: threads)
-    monkeypatch.setattr(module_of_stored, "SHARD_ROWS", 5)
+    monkeypatch.setattr(module_of_stored, "TILE_ROWS", 5)
     monkeypatch.setattr(module_of_stored, "LITTLE", 0)
     held, Z = HELD[name](dtype)
     assert held.n_rows == 50

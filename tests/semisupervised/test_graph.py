@@ -171,7 +171,7 @@ def test_weights_are_equal_rows(way):
 
 def test_rows_beyond_the_first_shard_keep_their_numbers(monkeypatch):
     whole, _ = graph_with()
-    monkeypatch.setattr("bochner.design.graph.SHARD_ROWS", 100)
+    monkeypatch.setattr("bochner.design.graph.LARGE_BLOCK_ROWS", 100)
     cut, _ = graph_with()
     assert len(cut.features) > len(whole.features) == 1
     assert_array_equal(cut.number, KNOWN)

@@ -125,7 +125,7 @@ CASES = {
         delayed(table(rows), pure=True) for rows in np.array_split(X, 4)
     ],
 }
-ONE_PART = {"one huge group", "lazy"}
+ONE_PART = {"one huge group"}
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def test_rows_are_named_by_their_lines(tmp_path):
 )
 @pytest.mark.parametrize("apart", ["in a later block", "in a later file"])
 def test_types_by_all_values(tmp_path, values, kind, apart, monkeypatch):
-    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(csv_text, "TEXT_BYTES", 256)
     first, second = (f"{value},0\n" * 100 for value in values)
     whole = written(tmp_path / "whole.csv", "v,w\n" + first + second)
     if apart == "in a later block":
@@ -140,7 +140,7 @@ VALUES = {
 @pytest.mark.parametrize("seed", range(25))
 def test_values_of_several_kinds(tmp_path, seed, monkeypatch):
     """Kinds follow one another, now and then in turns, in blocks of a few rows."""
-    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_text, "TEXT_BYTES", 64)
     draw = random.Random(seed)
     columns = []
     for _ in range(3):
@@ -249,7 +249,7 @@ def test_points_and_commas_in_one_file(tmp_path):
 
 
 def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(csv_text, "TEXT_BYTES", 1 << 10)
     content = "a,b\n" + "1,x\n" * 2000 + "2," + "y" * 50_000 + "\n" + "3,z\n" * 2000
     parts, _ = opened(written(tmp_path / "t.csv", content))
     found = rows(parts)
@@ -370,7 +370,7 @@ def test_each_value_is_converted_as_often_as_types_need(tmp_path, monkeypatch):
 @pytest.mark.parametrize("late", ["x", "2.5", ""])
 def test_one_late_value_makes_text_of_one_column(tmp_path, monkeypatch, late):
     """Others keep the types of the first block."""
-    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(csv_text, "TEXT_BYTES", 256)
     rows_ = "".join(f"{k},{k / 2},t\n" for k in range(400))
     path = written(tmp_path / "t.csv", f"a,b,c\n{rows_}{late},1.5,u\n")
     parts, schema = opened(path)

@@ -50,7 +50,7 @@ def test_as_scikit_learn_reads_the_whole(
     tmp_path, pair, zero_based, n_bytes, monkeypatch
 ):
     monkeypatch.setattr(imported, "PART_BYTES", 1 << 15)
-    monkeypatch.setattr(libsvm_files, "CHUNK_BYTES", 1 << 13)
+    monkeypatch.setattr(libsvm_files, "TEXT_BYTES", 1 << 13)
     path = saved(tmp_path / "t.svm", pair, zero_based)
     source = opened([path])
     parts = source.parts
@@ -100,7 +100,7 @@ def test_a_given_number_of_columns(tmp_path):
     ],
 )
 def test_bad_lines_are_named(tmp_path, line, match, monkeypatch):
-    monkeypatch.setattr(libsvm_files, "CHUNK_BYTES", 1 << 10)
+    monkeypatch.setattr(libsvm_files, "TEXT_BYTES", 1 << 10)
     path = written(
         tmp_path / "t.svm", "1 1:2 2:3\n" * 700 + f"{line}\n" + "1 1:2 2:3\n" * 300
     )
@@ -129,7 +129,7 @@ def test_truncated_gzip(tmp_path, pair):
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_an_absurd_index_is_named_by_its_line(tmp_path, ending, monkeypatch):
-    monkeypatch.setattr(libsvm_files, "CHUNK_BYTES", 1 << 8)
+    monkeypatch.setattr(libsvm_files, "TEXT_BYTES", 1 << 8)
     content = (
         "1 1:2 3:1\n" * 50 + "# a comment\n1 5:2 2000000000:2\n" + "0 2:1\n" * 50
     ).encode()

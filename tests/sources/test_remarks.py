@@ -27,7 +27,7 @@ BODY = "".join(f"{a},{b},k\n" for a, b in NUMBERS)
 def read(request, tmp_path, monkeypatch):
     """Read the content of a CSV: its table and what is said of it."""
     monkeypatch.setattr(imported, "PART_BYTES", 1 << 8)
-    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 1 << 7)
+    monkeypatch.setattr(csv_text, "TEXT_BYTES", 1 << 7)
 
     def of(content, name="t.csv"):
         path = tmp_path / name

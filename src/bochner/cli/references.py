@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from bochner.blocks import HELD_ENTRIES
 from bochner.cli.failures import Facts
 from bochner.cli.hold_out import Split
 from bochner.cli.tables import SCORED_ROWS, drawn_rows
@@ -29,8 +30,8 @@ from bochner.data.table_input import as_dense
 from bochner.settings import current
 from bochner.sources.base import TableSource
 
-# Rows times columns times classes; bytes of the memory limit for each
-MOST_ENTRIES, MOST_BYTES_SHARE = 1 << 24, 64
+# Bytes of the memory limit for each of rows times columns times classes
+MOST_BYTES_SHARE = 64
 FEWEST = 1000  # rows, unless there are no more: a model of fewer would be no match
 
 
@@ -77,7 +78,7 @@ def reference_scores(
     classes = getattr(model, "classes_", None)
     n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
     limit = current().memory_limit
-    entries = MOST_ENTRIES
+    entries = HELD_ENTRIES
     if limit is not None:
         entries = min(entries, limit // MOST_BYTES_SHARE)
     n_columns = model.encoder_.n_features_out_

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bochner.blocks import HELD_ENTRIES
 from bochner.cli.failures import CommandError, Facts, errors_of
 from bochner.data.table import TableEncoder
 from bochner.engines.current import current_engine
@@ -31,7 +32,7 @@ from bochner.sources.schema import Selection
 TEXT_KINDS = "csv", "tsv", "arff"
 DECIMAL_COMMAS = "Numbers have decimal commas."
 # Rows at most that evaluate a model, of a table that stays where it is
-SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24
+SCORED_ROWS = 1 << 18
 
 
 def open_rows(
@@ -200,7 +201,7 @@ def scored_share(source: TableSource, n_rows: int, share: float) -> float:
     """The share of its n rows that a model is scored on: no more than `share`, and
     no more than tell the score.
     """
-    most = min(SCORED_ROWS, max(SCORED_ENTRIES // max(source.n_columns, 1), 1))
+    most = min(SCORED_ROWS, max(HELD_ENTRIES // max(source.n_columns, 1), 1))
     return min(share, most / max(n_rows, 1))
 
 

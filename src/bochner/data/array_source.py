@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Indices, Mask
+from bochner.blocks import BLOCK_ENTRIES, BLOCK_ROWS, LARGE_BLOCK_ROWS
 from bochner.data.hashes import row_hashes
 from bochner.data.row_splits import Fold, RowSplits
 from bochner.data.weights import (
@@ -22,8 +23,7 @@ from bochner.data.weights import (
 )
 from bochner.engines.local import in_threads, tiles
 
-HASHED_ROWS, FEWEST_ENCODED, ENCODED_ENTRIES = 1 << 14, 1 << 12, 1 << 22
-PART_ROWS, MOST_PARTS = 256, 4096
+DRAWN_ROWS, MOST_PARTS = 256, 4096
 DISTINCT_SHARE = 0.8
 
 
@@ -139,7 +139,7 @@ class ArraySource:
     @property
     def n_parts(self) -> int:
         """Number of parts: one for each 256 rows, 4,096 at most."""
-        return min(-(-self.n_rows // PART_ROWS), MOST_PARTS)
+        return min(-(-self.n_rows // DRAWN_ROWS), MOST_PARTS)
 
     def span(self, first: int, stop: int) -> ArraySource:
         """View of the rows of consecutive parts."""
@@ -162,7 +162,7 @@ class ArraySource:
 
     def encoded(self, dtype: DTypeLike) -> ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
-        step = max(ENCODED_ENTRIES // max(self.X.shape[1], 1), FEWEST_ENCODED)
+        step = max(BLOCK_ENTRIES // max(self.X.shape[1], 1), BLOCK_ROWS)
         parts = tiles(0, self.n_rows, step)
         threads = None if isinstance(self.X, np.ndarray) else 1
         blocks = in_threads(self._encoded, parts, threads)
@@ -242,7 +242,7 @@ class ArraySource:
         So neither weights nor the scales of columns, whose last bits these change,
         decide which rows are held out.
         """
-        places = tiles(0, self.n_rows, HASHED_ROWS)
+        places = tiles(0, self.n_rows, LARGE_BLOCK_ROWS)
         parts = [rows_of(self.content, place) for place in places]
         hashes = np.concatenate([np.empty(0, np.uint64), *map(row_hashes, parts)])
         return hashes if self.splits is None else self.splits.told_apart(hashes)
@@ -286,7 +286,7 @@ class ArraySource:
         first_duplicate = rows.copy()
         first_duplicate[rest] = rest[first[group]]
         led = np.flatnonzero(first_duplicate != rows)
-        for place in tiles(0, len(led), HASHED_ROWS):
+        for place in tiles(0, len(led), LARGE_BLOCK_ROWS):
             part = led[place]
             differ = self._encoded(part) != self._encoded(first_duplicate[part])
             other = part[np.asarray(differ.sum(axis=1)).ravel() > 0]

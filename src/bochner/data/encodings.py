@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Mask
+from bochner.blocks import TILE_ENTRIES
 from bochner.data.columns import LINEAR, PARTS, are_finite, base_kind, missing
 from bochner.data.hashes import text_digests
 from bochner.data.level_means import LevelMeans, level_keys, typical_level
 from bochner.data.table_statistic import (
-    BLOCK_ENTRIES,
     TableStatistic,
     is_constant,
     part_offsets,
@@ -133,7 +133,7 @@ class NumberColumns(Encoding):
         """Encode `values` of shape (n, k) into the zeroed `out`, a block of rows after
         the other.
         """
-        step = max(1, BLOCK_ENTRIES // len(self.index))
+        step = max(1, TILE_ENTRIES // len(self.index))
         has_outliers = self.has_outliers.any()
         first, last = self.at[[0, -1]].tolist()
         follow = last - first == len(self.at) - 1

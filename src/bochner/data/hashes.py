@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, n_distinct
+from bochner.blocks import TILE_ENTRIES
 from bochner.data.columns import (
     column_name,
     label_text,
@@ -22,10 +23,9 @@ from bochner.data.columns import (
     text_codes,
     without_frame,
 )
-from bochner.data.outliers import RANGED_ROWS, drawn
+from bochner.data.outliers import drawn
 from bochner.engines.local import for_tiles
 
-TILE_ENTRIES = 1 << 16  # half a megabyte of numbers, which stay in a core's cache
 NEAR = 1e-6  # of an interquartile range, within which numbers agree
 MANY_VALUES = 0.1  # of a number of rows, that differ in a quantity
 # Of the rows, that must differ, lest equal ones be levels that come again; different
@@ -93,7 +93,7 @@ def near_copies(X: Any) -> Indices | None:
     """
     if sp.issparse(X) or X.shape[0] < 2:
         return None
-    row_numbers = drawn(np.arange(X.shape[0]), RANGED_ROWS)
+    row_numbers = drawn(np.arange(X.shape[0]))
     sums = np.zeros(X.shape[0], np.uint64)
     multipliers = _odd_numbers(X.shape[1])
     for j, (kind, values) in enumerate(_read_columns(X)):

@@ -35,9 +35,10 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from bochner.arrays import Floats, n_distinct
+from bochner.blocks import TILE_ROWS
 from bochner.data.hashes import text_digests
 from bochner.data.weights import group_means, group_sums
-from bochner.engines.algebra import TILE, cholesky, gram, product, solve_cholesky
+from bochner.engines.algebra import cholesky, gram, product, solve_cholesky
 from bochner.engines.local import tiles
 
 # Of the rows, that are not the first of their category: with fewer a column is one of
@@ -202,7 +203,7 @@ def without_others(place: NDArray, Z: NDArray, y: NDArray, weight: NDArray) -> N
     # A penalty of one row of unit spread
     moments = np.eye(d)
     explained = np.zeros((d, y.shape[1]))
-    for part in tiles(0, len(y), TILE):
+    for part in tiles(0, len(y), TILE_ROWS):
         within = root[part] * (Z[part] - means[place[part]])
         moments += gram(within)
         aims = root[part] * (y[part] - mean_targets[place[part]])

@@ -6,18 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, n_distinct
+from bochner.blocks import SAMPLE_ROWS
 
 # Of the values beyond either end of a range, the first of which is above zero
 SHARES = (0.25, 0.1, 0.05, 0.01)
 FARTHEST = 1e4  # ranges, from which a value hides the differences of all others
 MOST_OUTLYING = 0.05  # of the values of a column, beyond which they are no outliers
-RANGED_ROWS = 4096  # that tell a range
 # Of a value that stands for a missing one: its least share of the values, how many
 # others differ, and its least distance from them, in their range
 STAND_IN_SHARE, DIFFERENT_OTHERS, APART = 0.01, 20, 0.05
 
 
-def drawn(rows: Indices, most: int = RANGED_ROWS, seed: int = 0) -> Indices:
+def drawn(rows: Indices, most: int = SAMPLE_ROWS, seed: int = 0) -> Indices:
     """Some of many rows, drawn by chance: rows at equal distances may be alike. All
     of few.
     """

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
+from bochner.blocks import TILE_ENTRIES
 from bochner.data.columns import (
     PARTS,
     as_written,
@@ -67,9 +68,6 @@ def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], flo
     lost = float(np.partition(weights, place)[place])
     return {key: weight - lost for key, weight in counts.items() if weight > lost}, lost
 
-
-BLOCK_ENTRIES = 1 << 17
-"""Entries of the float64 temporaries."""
 
 DIGITS = 32
 """Binary ones, to which sums over parts are rounded."""
@@ -454,7 +452,7 @@ def _of_numbers(X: NDArray, weight: NDArray) -> TableStatistic:
     n, p = X.shape
     summary = Summary.empty(p)
     gaps = np.zeros(p, np.int64)
-    step = max(1, BLOCK_ENTRIES // p)
+    step = max(1, TILE_ENTRIES // p)
     for start in range(0, n, step):
         values = X[start : start + step].astype(np.float64, order="C")
         refuse_infinite(values, None, start)

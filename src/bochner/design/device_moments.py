@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.blocks import LARGE_BLOCK_ROWS
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import are_unit
 from bochner.design.moments import Moments
@@ -27,7 +28,6 @@ from bochner.engines.prefetch import in_turn
 from bochner.features.device_features import LANES, DeviceFeatures
 from bochner.settings import current
 
-ROWS = 2**14  # whose products are one sum, before it is added in float64
 PANEL = 2048  # columns
 STRIP = 256  # rows
 
@@ -143,7 +143,7 @@ class GramSum:
         E : array of shape (b, K)
             On the device, in the precision of Z.
         """
-        for rows in tiles(0, Z.shape[0], ROWS):
+        for rows in tiles(0, Z.shape[0], LARGE_BLOCK_ROWS):
             self._add(Z[rows], E[rows])
 
     def _add(self, Z: Any, E: Any) -> None:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ROWS, LARGE_BLOCK_ROWS
 from bochner.data.array_source import Block
 from bochner.design.design import Design
 from bochner.design.reductions import SumOverRows
@@ -22,7 +23,7 @@ from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.metric import without_metrics
 
-SHARD_ROWS, MOST_SUMS, BLOCK_ROWS = 1 << 14, 64, 1 << 13
+MOST_SUMS = 64
 CALL_BYTES = 1 << 28  # of memory for the sums of a shard, about
 
 
@@ -111,7 +112,7 @@ def sum_graph(design: Design, keeps: bool = False) -> GraphSums:
         CALL_BYTES,
     )
     return design.reduce(
-        work, design.features, design.shards(SHARD_ROWS, most=MOST_SUMS)
+        work, design.features, design.shards(LARGE_BLOCK_ROWS, most=MOST_SUMS)
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.blocks import TILE_ROWS
 from bochner.data.array_source import Block
 from bochner.data.weights import are_one, are_unit, unit_weights
 from bochner.engines.algebra import gram
@@ -17,7 +18,6 @@ from bochner.engines.local import in_threads, tiles
 from bochner.features.base import DenseFeatures
 
 PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
-CENTRED = 512  # rows of the Gram matrix that are centred at a time
 BIN_BYTES = 64 << 20  # of bins whose products are added at once
 
 
@@ -269,7 +269,7 @@ class Moments:
         feature_mean = means[:D]
         target_mean = means[D:]
         gram = self.matrix[:D, :D] if overwrite else self.matrix[:D, :D].copy()
-        for part in tiles(0, D, CENTRED):
+        for part in tiles(0, D, TILE_ROWS):
             gram[part] -= self.weight * np.outer(feature_mean[part], feature_mean)
         cross = self.matrix[:D, D:-1] - self.weight * np.outer(
             feature_mean, target_mean

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
+from bochner.blocks import TILE_ENTRIES
 from bochner.engines.local import fold, shards
 
-ENTRIES = 1 << 16  # of a piece at the least
 SHORT = 1 << 13  # entries of vectors that NumPy combines as fast as compiled loops
 
 
@@ -104,6 +104,6 @@ def _each(work: Callable[[int, slice], float], a: NDArray) -> Floats:
     def piece(share: tuple[int, int]) -> Floats:
         return np.array([work(k, slice(*share)) for k in range(len(a))], np.float64)
 
-    if a.shape[1] < 2 * ENTRIES:  # one piece, by compiled loops alone
+    if a.shape[1] < 2 * TILE_ENTRIES:  # one piece, by compiled loops alone
         return piece((0, a.shape[1]))
-    return fold(piece, shards(a.shape[1], ENTRIES))
+    return fold(piece, shards(a.shape[1], TILE_ENTRIES))

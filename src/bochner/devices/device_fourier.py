@@ -7,14 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from bochner.blocks import HELD_ENTRIES, LARGE_BLOCK_ROWS
 from bochner.devices.device import Device, is_out_of_memory
 
-# Of a block, whose products are summed in single precision
-MOST_ROWS, FEWEST_ROWS = 1 << 14, 256
+FEWEST_ROWS = 256  # of a block, whose products are summed in single precision
 FREE_SHARE = 0.25  # of the free memory, for a block
-# Angles at a time, 64 MB in single precision: on an H200 a quarter of them takes 1.2
-# times as long, and more of them gain nothing
-TILE = 1 << 24
 OUT_OF_MEMORY_SHRINK = 8  # times fewer rows, where the device has run out of memory
 T = TypeVar("T")
 
@@ -24,7 +21,7 @@ def block_rows(place: Device, row: int) -> int:
     a power of two.
     """
     free = place.free_bytes()
-    rows = MOST_ROWS
+    rows = LARGE_BLOCK_ROWS
     while free is not None and rows > FEWEST_ROWS and rows * row > FREE_SHARE * free:
         rows //= 2
     return rows
@@ -116,7 +113,7 @@ class DeviceFourier:
         torch = self.place.torch
         m = int(self.frequencies.shape[1])
         pairs = m - int(self.offsets.shape[0])
-        step = max(TILE // max(m, 1), 1)
+        step = max(HELD_ENTRIES // max(m, 1), 1)
         for rows in (slice(a, a + step) for a in range(0, X.shape[0], step)):
             angles = self.place.product(X[rows], self.frequencies)
             angles[:, pairs:] += self.offsets

@@ -25,6 +25,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import LinAlgError, cython_blas, cython_lapack, eigh
 
 from bochner.arrays import Floats
+from bochner.blocks import TILE_ROWS
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads, tiles
 
@@ -160,7 +161,7 @@ def pttrs(pivots: NDArray, ratios: NDArray, B: NDArray) -> None:
     _lapack("pttrs", *B.shape, pivots, ratios, B)
 
 
-PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time
+PANEL = 256  # rows or columns of a triangle that one thread takes at a time
 SMALL = 1 << 20  # multiplications that are not worth sharing
 # Right-hand sides that are solved for one by one, as LAPACK copies the factor
 SINGLE = 2
@@ -185,7 +186,7 @@ def product(A: NDArray, B: NDArray) -> NDArray:
         rows, columns = (part, slice(None)) if tall else (slice(None), part)
         np.matmul(A[rows], B[:, columns], out=out[rows, columns])
 
-    in_threads(tile, tiles(0, max(n, m), TILE if tall else PANEL))
+    in_threads(tile, tiles(0, max(n, m), TILE_ROWS if tall else PANEL))
     return out
 
 
@@ -194,7 +195,7 @@ def gram(A: NDArray, out: NDArray | None = None) -> NDArray:
     D = A.shape[1]
     if out is None:
         out = np.empty((D, D), A.dtype)
-    if D <= TILE:
+    if D <= TILE_ROWS:
         with single_threaded_blas():
             return np.matmul(A.T, A, out=out)
 
@@ -355,7 +356,7 @@ def solve_lower(
             X[block] = inverse @ X[block]
         return X
 
-    return np.hstack(in_threads(tile, tiles(0, B.shape[1], TILE)))
+    return np.hstack(in_threads(tile, tiles(0, B.shape[1], TILE_ROWS)))
 
 
 def _inverse(lower: NDArray, transposed: bool) -> NDArray:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.arrays import Floats, n_distinct
+from bochner.blocks import BLOCK_ROWS
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.encodings import TextColumn
 from bochner.data.hashes import row_hashes
@@ -26,7 +27,6 @@ from bochner.inputs.checks import require_one_of
 from bochner.inputs.training import rows_to_map
 
 BACKGROUND_ROWS, BACKGROUND_BYTES, FEWEST_ROWS = 100, 200_000, 10  # that a model keeps
-HASHED_ROWS = 4096  # that are encoded at a time
 
 
 class ExplainedFunction(NamedTuple):
@@ -148,9 +148,7 @@ def training_rows_among(
 
     rows = model._rows(X, reset=False)
     source = rows_to_map(encoder, rows, model.feature_weights_.dtype)
-    hashes = np.concatenate(
-        [hashes_of(block.X) for block in source.blocks(HASHED_ROWS)]
-    )
+    hashes = np.concatenate([hashes_of(block.X) for block in source.blocks(BLOCK_ROWS)])
     n_matches = int(np.isin(hashes_of(training_rows), hashes).sum())
     mostly_repeat = 2 * n_distinct(hashes) < len(hashes)
     if (

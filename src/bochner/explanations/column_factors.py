@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from bochner.arrays import Floats, Indices
+from bochner.blocks import BLOCK_ENTRIES
 from bochner.data.table_input import as_dense
 from bochner.engines.local import fold, in_threads, shards
 from bochner.features.base import FeatureMap
@@ -24,7 +25,7 @@ from bochner.features.grids import by_columns
 from bochner.features.leaves import LeafMap, leaves
 from bochner.features.metric import Metric
 
-TILE, ENTRIES = 128, 1 << 21  # waves whose angles are held at a time, and most angles
+TILE = 128  # waves whose angles are held at a time
 ROUNDING = 34.0  # -log of the error of a quadrature, a rounding error
 Columns: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
 
@@ -118,7 +119,7 @@ class Waves:
             return
         sums = np.zeros((len(U), d, 1 if values.ndim == 3 else d, values.shape[-1]))
         rules = quadratures(d)
-        few = int(np.clip(ENTRIES // (d * TILE), 1, 32))
+        few = int(np.clip(BLOCK_ENTRIES // (d * TILE), 1, 32))
         parts = [slice(a, a + few) for a in range(0, len(U), few)]
 
         def add(block: NDArray, W: NDArray, C: Any, other: Any, part: slice) -> None:

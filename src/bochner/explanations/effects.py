@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from bochner.arrays import Floats, Indices
+from bochner.blocks import BLOCK_ENTRIES
 from bochner.data.array_source import rows_of
 from bochner.data.columns import PARTS, is_missing
 from bochner.data.encodings import CodeColumn
@@ -27,7 +28,6 @@ from bochner.markup import Markup, cut, cut_all, cut_named, number, table
 TITLES = {"partial": "Partial dependence", "accumulated": "Accumulated local effects"}
 ENDS = 0.01, 0.99  # quantiles of a column between which its effect is shown
 DENSE_ENTRIES = 10_000_000  # of the rows that predictions are averaged over
-BLOCK_ENTRIES = 4_000_000  # of rows that are predicted at a time
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ENTRIES
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance
 from bochner.explanations.column_factors import Opaque, Term, coalition_shares
@@ -18,7 +19,6 @@ from bochner.explanations.shapley import add_gains, add_terms, coalitions, repea
 from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
-BOX_ENTRIES = 1 << 22  # of the rows of changed pairs that are evaluated at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -232,7 +232,7 @@ def _add_sampled(
     single = np.eye(d, dtype=bool)
     both = single[first] | single[second]
     changed = np.vstack([np.zeros((1, d), bool), single, both])
-    step = max(BOX_ENTRIES // (len(changed) * len(sources)), 1)
+    step = max(BLOCK_ENTRIES // (len(changed) * len(sources)), 1)
     n_repeated = repeated_rows(len(background))
     each = np.arange(d)
 

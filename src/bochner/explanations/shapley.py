@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ENTRIES, TILE_ROWS
 from bochner.data.table_input import as_dense, finite_predictions
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance
 from bochner.explanations.column_factors import Cells, Opaque, Term, coalition_shares
 
-BATCH = 512  # rows that all terms explain before the next ones
 # Of which all coalitions are evaluated, where a function is no sum of products
 FEW_COLUMNS = 6
 MOST_CORNERS = 1 << 12  # bins that a row and a background row span in a grid on average
-PATH_ENTRIES = 1 << 22  # of the rows between two rows that are evaluated at a time
 
 
 def shapley_values(
@@ -71,7 +70,7 @@ def shapley_values(
     variances = np.zeros_like(values)
     ways = _add_by_coalitions, _add_sampled
     is_sampled = add_terms(
-        parts, X, background, (values, variances), ways, BATCH, advance
+        parts, X, background, (values, variances), ways, TILE_ROWS, advance
     )
     return values, np.sqrt(variances) if is_sampled else None
 
@@ -228,7 +227,7 @@ def _changes(
     moves = np.zeros((B, d + 1), bool)
     np.logical_or.at(moves.T, sources, (background != x).T)
     moves[:, d] = True
-    step = max(PATH_ENTRIES // ((d + 1) * len(x)), 1)
+    step = max(BLOCK_ENTRIES // ((d + 1) * len(x)), 1)
     for way, columns in zip(changes, (order, order[:, ::-1]), strict=True):
         place = np.argsort(columns, axis=1)[:, sources]
         for a in range(0, B, step):

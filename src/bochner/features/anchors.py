@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ROWS
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
@@ -22,8 +23,7 @@ from bochner.features.stored import StoredSparse, require_length
 from bochner.kernels.base import check_count
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
-# Of the rows that k-means takes at a time, and how often it sees each
-BATCH_ROWS, EPOCHS = 4096, 4
+EPOCHS = 4  # in which k-means sees each row, some at a time
 AXES_ROWS = 8192  # rows of which principal directions are
 TILE_BYTES = 4 << 20  # of the distances of the rows that a thread looks at together
 FEWEST_NEIGHBOURS, MOST_NEIGHBOURS, CONNECTED, SHOWN_ROWS = 3, 8, 0.99, 2
@@ -351,7 +351,7 @@ def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:
     rows = X
     if len(X) > most:
         means = MiniBatchKMeans(
-            most, init="random", n_init=1, batch_size=BATCH_ROWS,
+            most, init="random", n_init=1, batch_size=BLOCK_ROWS,
             max_iter=EPOCHS, tol=0.0, max_no_improvement=None,
             reassignment_ratio=0.0, random_state=seed,
         )  # fmt: skip

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ROWS, SAMPLE_ROWS
 from bochner.data.array_source import Block
 from bochner.data.table_input import (
     checked_sparse,
@@ -39,7 +40,7 @@ from bochner.sources.dask_parts import blocks_of, first_blocks, is_collection
 from bochner.sources.rows import concat
 from bochner.sources.rowwise import rowwise
 
-TILE_BYTES, TILE_ROWS = 2 << 20, 4096
+TILE_BYTES = 2 << 20
 Rows: TypeAlias = "NDArray | sp.csr_array"
 T = TypeVar("T")
 # What is taken from the features of each part; None where nothing is
@@ -138,7 +139,7 @@ class DenseFeatures(ABC):
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return max(
-            1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), TILE_ROWS)
+            1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), BLOCK_ROWS)
         )
 
 
@@ -190,7 +191,6 @@ class Cached:
 
 
 ENCODE = "Impute such values, or encode them by a TableEncoder before the map."
-SAMPLE_ROWS = 4096
 
 
 class KernelParameter(BaseEstimator):

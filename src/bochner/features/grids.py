@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.arrays import n_distinct
+from bochner.blocks import BLOCK_ROWS, SAMPLE_ROWS
 from bochner.data.table_input import as_dense
 from bochner.engines.local import in_threads, require_memory, tiles
 from bochner.features.sampling import allocate
@@ -20,12 +21,11 @@ from bochner.kernels import Kernel
 Numbers: TypeAlias = Callable[
     [int, NDArray, NDArray], None
 ]  # (grid, hashes, ids): writes the number of each hash into ids
-TILE_ROWS = 8192
 LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and the factor by which a full table grows
 MANY_BINS, NO_COUNTS = 1 << 12, np.empty(0, np.int32)
-# Bounds of the rows of a tile, which are as many as the bins of a grid between them
-FEWEST_TILE_ROWS, MOST_TILE_ROWS = 4096, 32768
-SAMPLED_ROWS, SAMPLED_GRIDS = 4096, 8  # that tell how many bins there are
+# Rows of a tile at the most, which are as many as the bins of a grid
+MOST_TILE_ROWS = 32768
+SAMPLED_GRIDS = 8  # that tell how many bins there are
 MANY_OWN = 0.5  # bins for each row of that sample
 # Pitches, whose inverses are finite
 SMALLEST, LARGEST = np.finfo(float).tiny, np.finfo(float).max
@@ -214,7 +214,7 @@ class Lookups:
             self.slots,
         )
         rows = len(self.keys) // max(len(sizes), 1)
-        self.tile_rows = min(max(rows, FEWEST_TILE_ROWS), MOST_TILE_ROWS)
+        self.tile_rows = min(max(rows, BLOCK_ROWS), MOST_TILE_ROWS)
 
     def of_grid(self, p: int) -> tuple[NDArray, NDArray]:
         """Keys and slots of a grid; of buckets none."""
@@ -337,7 +337,7 @@ class Grids:
                 f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,",
                 "Use fewer rows or columns at a time.",
             )
-        parts = tiles(0, X.shape[0], TILE_ROWS)
+        parts = tiles(0, X.shape[0], BLOCK_ROWS)
         if sparse and not self.is_smooth:
             return [(part, X[part]) for part in parts]
         return [(part, by_columns(as_dense(X[part]))) for part in parts]
@@ -349,7 +349,7 @@ class Grids:
         None where a sample of the rows has few bins, whose coefficients a cache holds
         in any order.
         """
-        sample = X[:: max(len(X) // SAMPLED_ROWS, 1)]
+        sample = X[:: max(len(X) // SAMPLE_ROWS, 1)]
         tile = by_columns(sample)
         n_bins = [
             n_distinct(self._hash(tile, p))

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ENTRIES, BLOCK_ROWS, SAMPLE_ROWS
 from bochner.data.columns import column_names
 from bochner.data.table_input import checked_sparse
 from bochner.devices.conversion import any_arrays
@@ -27,7 +28,6 @@ from bochner.markup import cut_named, percent, table
 if TYPE_CHECKING:
     from bochner.display import MetricDisplay
 
-TILE_ROWS = 4096
 MOST_SHOWN = 20  # columns in a notebook
 
 
@@ -222,10 +222,10 @@ class Metric(Cached):
                     out[:, self.warped_] = self._warps(rows[:, warped]).T
 
         # The rows of a tile are one thread's already
-        if len(X) <= TILE_ROWS:
+        if len(X) <= BLOCK_ROWS:
             write(0, len(X))
         else:
-            for_rows(write, len(X), TILE_ROWS)
+            for_rows(write, len(X), BLOCK_ROWS)
         return U
 
     def _warps(self, columns: NDArray) -> NDArray:
@@ -336,8 +336,6 @@ class Metric(Cached):
         )
 
 
-# Rows and numbers in them, at the most, by which the relevance of columns is measured
-RELEVANCE_ROWS, RELEVANCE_ENTRIES = 1 << 12, 1 << 21
 RELEVANCE_PAIRS = 4  # other rows, whose distances from a row count for the relevance
 
 
@@ -365,7 +363,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
         Of which rows are drawn, each paired with the next ones.
     seed : int
     """
-    size = min(RELEVANCE_ROWS, len(X), RELEVANCE_ENTRIES // max(X.shape[1], 1) + 1)
+    size = min(SAMPLE_ROWS, len(X), BLOCK_ENTRIES // max(X.shape[1], 1) + 1)
     rng = np.random.default_rng(seed)
     U = metric.unmixed(X[rng.choice(len(X), size, replace=False)])
     moved = np.zeros(U.shape[1])

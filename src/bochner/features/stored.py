@@ -14,11 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.blocks import TILE_ROWS
 from bochner.data.weights import are_unit
 from bochner.engines.algebra import product
 from bochner.engines.local import fold, for_rows, in_threads, shards, tiles
 
-TILE_ROWS, SHARD_ROWS = 256, 512
+SMALL_TILE_ROWS = 256
 LITTLE = 1 << 18  # entries of bins, which are read before another thread has begun
 GRIDS = 4  # that the loops add to at a time
 MOST_TASKS = 16  # of a product, so that threads end at about the same time
@@ -94,11 +95,11 @@ class StoredFloats(Stored):
         T = T.astype(self.Z.dtype, copy=False)
         Q += fold(
             lambda part: T[:, slice(*part)] @ self.Z[slice(*part)],
-            shards(self.n_rows, SHARD_ROWS),
+            shards(self.n_rows, TILE_ROWS),
         )
 
     def squares(self, weight: NDArray, Q: NDArray) -> None:
-        for rows in tiles(0, self.n_rows, TILE_ROWS):
+        for rows in tiles(0, self.n_rows, SMALL_TILE_ROWS):
             Q += weight[:, rows] @ np.square(self.Z[rows])
 
 
@@ -158,7 +159,7 @@ class StoredBytes(Stored):
 
     def squares(self, weight: NDArray, Q: NDArray) -> None:
         weight = weight.astype(np.float32, copy=False)
-        for rows in tiles(0, self.n_rows, TILE_ROWS):
+        for rows in tiles(0, self.n_rows, SMALL_TILE_ROWS):
             Z = self.Z[rows].astype(np.float32)
             Q += weight[:, rows] @ np.square(Z) * self.unit**2
 
@@ -169,7 +170,7 @@ class StoredBytes(Stored):
         weight = weight.astype(np.float32)
 
         def work(start: int, stop: int, sums: NDArray) -> None:
-            for rows in tiles(start, stop, TILE_ROWS):
+            for rows in tiles(start, stop, SMALL_TILE_ROWS):
                 for k in range(0, len(V) - 1, 2):
                     normal_of_two(
                         self.Z[rows], weight[rows], V[k : k + 2], sums[k : k + 2]
@@ -189,7 +190,7 @@ class StoredBytes(Stored):
             work(*share, sums)
             return sums
 
-        Q += fold(piece, shards(self.n_rows, SHARD_ROWS)) * self.unit
+        Q += fold(piece, shards(self.n_rows, TILE_ROWS)) * self.unit
 
 
 class StoredBins(Stored):
@@ -367,7 +368,7 @@ class StoredSparse(Stored):
 
     def __init__(self, Z: sp.csr_matrix) -> None:
         self.n_rows, self.n_features = Z.shape
-        self.shares = shards(self.n_rows, SHARD_ROWS)
+        self.shares = shards(self.n_rows, TILE_ROWS)
         self.parts = [Z[slice(*share)] for share in self.shares]
 
     def forward(self, V: NDArray) -> NDArray:

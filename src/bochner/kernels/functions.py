@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ROWS
 from bochner.kernels.hats import Function, Pitches, mixture_of_hats
 from bochner.kernels.spectral_measures import Drawn, RadialLaw, SpectralMeasure
 from bochner.kernels.stationary import Stationary, over_features
@@ -172,7 +173,7 @@ class Coordinatewise(OfFunction):
         return mixture_of_hats(self._evaluate)
 
 
-DRAWS, CHUNK = 1 << 15, 1 << 12  # frequencies of an estimate, and of them at a time
+DRAWS = 1 << 15  # frequencies of an estimate
 Sampler = Callable[[int, int, np.random.Generator], NDArray]
 
 
@@ -253,8 +254,8 @@ class FromSpectrum(Stationary):
         gram = np.zeros((len(U), len(V)))
         rng = np.random.default_rng(0)
         frequencies = self._draw(DRAWS, U.shape[1], rng).T
-        for a in range(0, DRAWS, CHUNK):
-            u, v = (W @ frequencies[:, a : a + CHUNK] for W in (U, V))
+        for a in range(0, DRAWS, BLOCK_ROWS):
+            u, v = (W @ frequencies[:, a : a + BLOCK_ROWS] for W in (U, V))
             gram += np.cos(u) @ np.cos(v).T + np.sin(u) @ np.sin(v).T
         return gram / DRAWS
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone
 
+from bochner.blocks import PART_BYTES
 from bochner.data.file_kinds import compression_of
 from bochner.design.reductions import Blocks, factor_bytes
 from bochner.engines.current import current_engine
@@ -40,7 +41,7 @@ from bochner.planning.solver_choice import (
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size, current, settings
 from bochner.solvers.iterative import preconditioner_bytes
-from bochner.sources.base import READ_BYTES, SourceError, TableSource
+from bochner.sources.base import SourceError, TableSource
 from bochner.sources.csv_text import whole_file
 from bochner.sources.dask_parts import is_collection, is_delayed
 from bochner.sources.opening import is_streamed, open_selected
@@ -393,7 +394,7 @@ class Planner:
         else:
             around = AROUND if self.gathered else 1.0
             held = int(around * self.sample * row_bytes(table.n_columns))
-        read = 4 * READ_BYTES * n_threads()
+        read = 4 * PART_BYTES * n_threads()
         self.base = held + (read if limit is None else min(read, limit // 4))
 
     def within(

@@ -13,13 +13,13 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Floats, Indices
+from bochner.blocks import STORED_BYTES
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.graph import AnchorGraph, GraphSums, sum_graph
 from bochner.solvers.cg import System, conjugate_gradients
 from bochner.solvers.preconditioners import jacobi
 
-KEPT_BYTES = 1 << 30  # of the features of all rows
 SAME = 1e5  # equal parts of one, to which features of equal rows are the same
 CG_TOL, CG_STEPS = 1e-8, 1000
 LEAST_EIGENVALUE = 1e-8  # of S, of whose eigenvectors less is noise
@@ -39,7 +39,7 @@ def graph_of(design: Design, n_values: int) -> Graph:
     """
     row = design.features.stored_bytes(np.dtype(np.float32), False) + 8 * n_values
     n_rows = design.source.n_rows
-    keeps = n_rows is not None and row * n_rows <= KEPT_BYTES
+    keeps = n_rows is not None and row * n_rows <= STORED_BYTES
     return Graph(sum_graph(design, keeps), design.dtype)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ENTRIES, LARGE_BLOCK_ROWS
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
 from bochner.engines.algebra import gram, product
@@ -34,7 +35,6 @@ from bochner.solvers.shifted import (
 if TYPE_CHECKING:
     from bochner.design.design import Design
 
-SQUARED_ROWS = 1 << 14
 LARGE = 4096  # features, whose matrix should not be copied
 ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-13}  # of a trace
 
@@ -241,7 +241,7 @@ class KernelFactor(Factor):
         """
         self.n_rows = design.source.n_rows
         totals = np.zeros(len(self.target_mean))
-        for _, y, weight in design.source.blocks(SQUARED_ROWS):
+        for _, y, weight in design.source.blocks(LARGE_BLOCK_ROWS):
             totals += weight @ np.square(y - self.target_mean)
         self.within = totals - np.square(self.targets).sum(axis=0)
 
@@ -362,7 +362,6 @@ def factorise(
 
 
 SCORED_OUTPUTS = 16
-SCORED_VALUES = 1 << 22
 ALONE = 1e-12  # share of the weight of a row that others have, where there are none
 
 
@@ -443,7 +442,7 @@ class PrimalLeaveOneOut(LeaveOneOut):
         by_features = coefs.reshape(len(coefs), -1)
         total = np.zeros(len(alphas))
         done = 0
-        most = SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1
+        most = BLOCK_ENTRIES // (len(alphas) * mix.shape[1]) + 1
         for Z, y, weight in self.design.mapped(most):
             fitted = product(Z, by_features.astype(Z.dtype))
             fitted = fitted.reshape(len(Z), *coefs.shape[1:])

@@ -12,6 +12,7 @@ from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal
 
+from bochner.blocks import TILE_ROWS
 from bochner.devices.device import Device, to_host
 from bochner.engines import algebra
 from bochner.engines.algebra import (
@@ -25,7 +26,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads, tiles
 
 WIDTH = 64  # reflections of a block
-ROWS, COLUMNS = 512, 64  # that a thread turns, and whose forms it takes, at a time
+COLUMNS = 64  # whose forms a thread takes at a time
 # Columns for which a device is worth the way; matrices that the device holds at a time
 FEWEST, COPIES = 1024, 4
 
@@ -93,7 +94,7 @@ class Tridiagonal:
             for k, V, S in blocks:
                 part[:, k:] -= (part[:, k:] @ V.T @ S) @ V
 
-        in_threads(turn, tiles(0, len(U), ROWS))
+        in_threads(turn, tiles(0, len(U), TILE_ROWS))
         return U
 
     def factors(self, shift: float, rounding: float) -> tuple[NDArray, NDArray]:

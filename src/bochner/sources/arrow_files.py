@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
+from bochner.blocks import PART_BYTES, PART_ROWS
 from bochner.data.file_kinds import AnyPath
 from bochner.notices import warn
-from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
+from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.batches import errors_at, import_batches, numbered
 from bochner.sources.column_values import NAMELESS, index_columns
 from bochner.sources.imported import TemporaryFolder
@@ -33,11 +34,8 @@ from bochner.sources.schema import (
     unified,
 )
 
-PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
 BUFFER_BYTES = 256 << 10  # of a column
-BATCH_ROWS = 1 << 16  # of a batch, at most
 MAGIC = b"ARROW1"  # of Arrow files, which streams lack
-ROW_GROUP = 1 << 16  # rows of a row group that is written
 DAMAGED = "copy or write the file again"
 NO_COLUMNS: Mapping[str, pa.Array] = MappingProxyType({})
 
@@ -178,7 +176,7 @@ class ParquetPart:
         """Number of rows; None where a condition leaves some out."""
         return None if self.selection.where is not None else self.rows
 
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+    def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
         """Yield tables of at most about `n_bytes` bytes."""
         self.file.check(self.name)
         count = 0
@@ -205,7 +203,7 @@ class ParquetPart:
             with _opened(self.file.path, _footer(self.file)) as file:
                 rows = max(n_bytes // _row_bytes(file, names, self.first), 1)
                 # Equal texts may be written once, and take more memory than that
-                rows = min(rows, self.rows, BATCH_ROWS)
+                rows = min(rows, self.rows, PART_ROWS)
                 for batch in file.iter_batches(rows, groups, names, use_threads=False):
                     batch.validate(full=True)
                     yield batch
@@ -380,7 +378,7 @@ def open_lazy(frame: Any, selection: Selection = EVERYTHING) -> TableSource:
     folder = TemporaryFolder()
     path = os.path.join(folder.path, "rows.parquet")
     try:
-        frame.sink_parquet(path, compression="lz4", row_group_size=ROW_GROUP)
+        frame.sink_parquet(path, compression="lz4", row_group_size=PART_ROWS)
     except (PolarsError, OSError) as error:
         cure = "fix it, or free space in the temporary folder"
         raise SourceError(

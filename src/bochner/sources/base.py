@@ -14,9 +14,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.blocks import PART_BYTES
 from bochner.data.array_source import rows_of
-
-READ_BYTES = 16 << 20  # of a batch, about
 
 
 class SourceError(ValueError):
@@ -126,7 +125,7 @@ class Part(Protocol):
     def n_rows(self) -> int | None:
         """Number of rows; None if it is not known before they are read."""
 
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+    def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of at most about `n_bytes` bytes; again
         from the first at each call.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from bochner.blocks import TEXT_BYTES
 from bochner.data.file_kinds import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.settings import require_addresses
 from bochner.sources.base import SourceError
@@ -27,7 +28,6 @@ from bochner.sources.text_files import (
     whole_rows,
 )
 
-BLOCK_BYTES = 1 << 20
 FIRST_BYTES = 4 * HEAD  # which tell how a table is written
 LONGEST_HEADER = 1 << 24  # bytes of the header of an ARFF file
 NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
@@ -89,7 +89,7 @@ class CsvText:
         with opened_bytes(self.path) as raw, dialect.recoded(raw) as stream:
             stream.read(dialect.begin)
             yield from whole_rows(
-                stream, self.separator, BLOCK_BYTES, line, dialect.begin
+                stream, self.separator, TEXT_BYTES, line, dialect.begin
             )
 
     def surveyed(self) -> CsvText:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from bochner.blocks import PART_BYTES
 from bochner.data.array_source import rows_of
 from bochner.engines.base import Engine
 from bochner.engines.current import as_engine, current_engine
@@ -24,7 +25,7 @@ from bochner.engines.remote import is_away
 from bochner.engines.sums import reduce
 from bochner.notices import warn
 from bochner.settings import current
-from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, is_a
+from bochner.sources.base import Batch, SourceError, TableSource, is_a
 from bochner.sources.batches import as_batch, errors_at
 from bochner.sources.column_values import require_distinct
 from bochner.sources.memory import frame_schema, values_beside
@@ -347,7 +348,7 @@ class CollectionPart:
     n_rows: int | None
     columns: Columns
 
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+    def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
         """Compute the partition, and yield its rows in order, in batches of about so
         many bytes at most.
         """

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bochner.arrays import Mask
+from bochner.blocks import PART_BYTES
 from bochner.data.hashes import row_hashes, uniform
-from bochner.sources.base import READ_BYTES, Batch, Part, TableSource
+from bochner.sources.base import Batch, Part, TableSource
 from bochner.sources.paths import FileState
 
 
@@ -76,7 +77,7 @@ class FilteredPart:
         """Not known before they have been read."""
         return None
 
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+    def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
         """Yield the rows that are kept, in their order."""
         for batch in self.part.read(n_bytes):
             is_kept = self.rule.rows(batch)

@@ -19,8 +19,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.blocks import PART_BYTES
 from bochner.engines.progress import Advance, no_advance, progress
-from bochner.sources.base import READ_BYTES, Batch, SourceError
+from bochner.sources.base import Batch, SourceError
 from bochner.sources.paths import FileState, arrow_file, reason
 from bochner.sources.rows import MOST_PIECES, joined
 from bochner.sources.schema import EVERYTHING, Selection, fitted, roomy
@@ -32,7 +33,6 @@ except ImportError:  # on Windows
 
 PREFIX = "bochner-"
 LOCK = "in-use"
-PART_BYTES = 8 << 20  # of a part in memory, about
 LONG_BYTES = 64 << 20  # of text, beyond which progress is shown
 SPARE_BYTES = 64 << 20  # of the disk that are left to others
 CURE = "free space there, or set TMPDIR to another folder"
@@ -193,7 +193,7 @@ class ImportedPart:
         """Number of rows; None where a condition leaves some out."""
         return None if self.selection.where is not None else self.piece.n_rows
 
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+    def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of at most about `n_bytes` bytes."""
         # Other processes may not see the file, or another state of it
         for origin in self.origins:

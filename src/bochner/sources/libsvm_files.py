@@ -8,13 +8,13 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bochner.blocks import TEXT_BYTES
 from bochner.data.table_input import require_width
 from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.imported import ImportedPart, RowWriter, importing
 from bochner.sources.paths import FileState, reason
 from bochner.sources.text_files import Row, damaged, opened_bytes, whole_rows
 
-CHUNK_BYTES = 1 << 20  # of text, of which rows take about as much
 NO_SEPARATOR = "\0"
 MOST_FEATURES = 2**31 - 1
 LINE = "each line is a label and index:value pairs in order of indices"
@@ -93,7 +93,7 @@ def libsvm_batches(file: FileState) -> Iterator[Batch]:
     try:
         with opened_bytes(file.path) as stream:
             # Quotes have no meaning there: with no separator there are no fields
-            for lines in whole_rows(stream, NO_SEPARATOR, CHUNK_BYTES):
+            for lines in whole_rows(stream, NO_SEPARATOR, TEXT_BYTES):
                 try:
                     yield _rows(lines.text)
                 except (ValueError, OverflowError, MemoryError) as error:

@@ -13,10 +13,10 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.blocks import PART_BYTES, PART_ROWS
 from bochner.data.columns import is_missing, lone_surrogate, values_of
 from bochner.data.table_input import as_table_or_matrix, is_frame
 from bochner.sources.base import (
-    READ_BYTES,
     Batch,
     SourceError,
     TableSource,
@@ -160,7 +160,7 @@ def _by_numpy(column: Any) -> bool:
     )
 
 
-PART_ROWS, PART_BYTES, MOST_PARTS = 1 << 16, 16 << 20, 4096
+MOST_PARTS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ class ArrayPart:
         """Number of rows; None where a condition leaves some out."""
         return self.rows.X.shape[0] if self.columns.selection.where is None else None
 
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+    def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of at most about `n_bytes` bytes; arrays
         are views of the rows.
         """

@@ -16,6 +16,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.blocks import PART_BYTES
 from bochner.data.columns import levels
 from bochner.data.hashes import uniform
 from bochner.data.table_statistic import (
@@ -31,7 +32,7 @@ from bochner.engines.progress import Advance, no_advance
 from bochner.engines.sums import reduce
 from bochner.scores.measures import require_scale
 from bochner.settings import current
-from bochner.sources.base import READ_BYTES, Batch, Part, SourceError, TableSource
+from bochner.sources.base import Batch, Part, SourceError, TableSource
 from bochner.sources.rows import (
     MOST_PIECES,
     PartChecksum,
@@ -294,7 +295,7 @@ class ScanPart:
     @property
     def n_bytes(self) -> int:
         """Memory of a call, without its part of the sample."""
-        return 4 * READ_BYTES
+        return 4 * PART_BYTES
 
     def __call__(
         self, shard: tuple[Sequence[Part], int], shared: None = None

@@ -17,6 +17,7 @@ from scipy.stats import t as student
 from sklearn.utils import _safe_indexing as take
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from bochner.blocks import BLOCK_ENTRIES
 from bochner.data.array_source import as_it_is
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
@@ -98,7 +99,6 @@ def _no_claim(features: Any, new_bins: bool) -> str:
     return ""
 
 
-BLOCK_ENTRIES = 1 << 21  # of the features of a block of pairs
 MOST_PAIRS = 2048  # in a block
 
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ROWS
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_count, check_positive
 
@@ -42,7 +43,6 @@ def log_probability(delta: Any) -> float:
 
 
 EXACT_ROWS = 2000  # up to which all pairs of rows are compared
-CHUNK = 8192
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class Region:
             apart = np.add.outer(squares, squares) - 2 * (U @ U.T)
             return size * float(np.sqrt(apart.max()))
         radius = 0.0
-        for a in range(0, len(self.rows), CHUNK):
-            U = (self.rows[a : a + CHUNK] - centre) * scale
+        for a in range(0, len(self.rows), BLOCK_ROWS):
+            U = (self.rows[a : a + BLOCK_ROWS] - centre) * scale
             radius = max(radius, float(np.linalg.norm(U, axis=1).max()))
         return size * min(float(np.linalg.norm((high - low) * scale)), 2 * radius)
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.blocks import BLOCK_ROWS
 from bochner.data.array_source import ArraySource, as_it_is
 from bochner.data.weights import checked_weight
 from bochner.estimators.parameters import check_parameter
@@ -31,7 +32,6 @@ from bochner.inputs.training import (
 from bochner.kernels import Kernel
 
 LANDMARKS, FREQUENCIES = 300, 2000
-DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 MOST_COLUMNS = 8192  # whose moments and eigenvectors take a minute and a GB
 
 
@@ -133,7 +133,7 @@ def precision_of(X: Any) -> np.dtype:
     counts.
     """
     n_rows = getattr(X, "shape", (None,))[0]
-    few = isinstance(n_rows, Integral) and n_rows <= DOUBLE_ROWS
+    few = isinstance(n_rows, Integral) and n_rows <= BLOCK_ROWS
     return np.dtype(np.float64 if few else np.float32)
 
 

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import OutlierMixin
 
 from bochner.arrays import Floats
+from bochner.blocks import BLOCK_ROWS, LARGE_SAMPLE_ROWS
 from bochner.data.hashes import groups_of_copies, row_hashes
 from bochner.design.design import Design
 from bochner.design.reductions import Blocks
@@ -32,9 +33,8 @@ from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior_variance import LEAST_LEFT, LinearPosterior, posterior_of
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import DOUBLE_ROWS, RowModel
+from bochner.unsupervised.base import RowModel
 
-BLOCK_ROWS = 4096  # whose features are held at a time
 DIGITS = 1e-6  # of the range, to which values are rounded
 ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding alone
 TAIL = 0.02  # share of the rows whose excess tells how fast the tail falls
@@ -46,7 +46,6 @@ FINEST, NARROW = (
 )
 MEETING = 0.0015  # share of pairs that share a bin of the finer ones, at least
 HALF = 0.1  # rows of a bin that is half as familiar as one of very many rows
-REFERENCE_ROWS = 16384  # among which a row's place is found
 # Share of the kernel's lengthscale to which rows are rounded that are to be recognised:
 # far above the rounding of single precision, far below the distances of rows
 RECOGNISED = 2.0**-11
@@ -203,8 +202,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
         seed = self._seed()
         rows = self._open(X, sample_weight, seed, np.float64)
         # Of few rows each moves the leverages much
-        dtype = np.float64 if rows.n_rows <= DOUBLE_ROWS else np.float32
-        reference = rows.sample.sample(REFERENCE_ROWS, np.random.default_rng(seed))
+        dtype = np.float64 if rows.n_rows <= BLOCK_ROWS else np.float32
+        reference = rows.sample.sample(LARGE_SAMPLE_ROWS, np.random.default_rng(seed))
         sample, _, weight = reference.whole()
         sample = sample.astype(dtype)
         # Both maps, with lengthscales by the distances of pairs
@@ -233,7 +232,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         if share is None:
             scores = self._combined(*suspicions)
             share = float(self.false_alarms)
-        elif rows.n_rows > REFERENCE_ROWS:
+        elif rows.n_rows > LARGE_SAMPLE_ROWS:
             scores = self.score_encoded(sample)
         else:
             scores = self._combined(*suspicions)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.blocks import LARGE_SAMPLE_ROWS
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
-from bochner.estimators.ridge.interval_calibration import LEARNED_ROWS
 from bochner.estimators.ridge.out_of_sample import (
     LinearPredictor,
     OutOfSample,
@@ -371,7 +371,7 @@ def _predict_folds(
     calibrate, for as many folds as give enough rows.
     """
     fold = (SCALE_FOLDS * uniform(ridge.design.row_hashes, seed + 1)).astype(int)
-    wanted = -(-SCALE_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others)))
+    wanted = -(-SCALE_FOLDS * LARGE_SAMPLE_ROWS // int(np.count_nonzero(others)))
     most, tol = (
         (POLICY.most_iterations, SCALE_TOL) if ridge.is_dense else (SCALE_STEPS, 0.0)
     )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
+from bochner.blocks import SAMPLE_ROWS
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
@@ -27,7 +28,6 @@ from bochner.estimators.ridge.out_of_sample import (
     leave_one_out_rows,
 )
 from bochner.estimators.ridge.ridge_problem import (
-    SCORED_ROWS,
     RidgeProblem,
     RidgeSolution,
     choose_penalty_by,
@@ -161,10 +161,10 @@ def _observed(
     many, drawn by weight.
     """
     among = np.arange(len(rows.row))
-    if problem.held_out is not None and rows.calibrating.sum() >= SCORED_ROWS // 2:
+    if problem.held_out is not None and rows.calibrating.sum() >= SAMPLE_ROWS // 2:
         among = np.flatnonzero(rows.calibrating)
     drawn, factors = draw_rows(
-        rows.weight[among], SCORED_ROWS, np.random.default_rng(problem.seed)
+        rows.weight[among], SAMPLE_ROWS, np.random.default_rng(problem.seed)
     )
     numbers = among[drawn]
     predicted = left_out(design, factor, alpha, rows, numbers)
@@ -183,7 +183,7 @@ def scored_rows(
     source = problem.validating(design.source)
     seconds = problem.budget.seconds
     values = min(POLICY.timed_scores * seconds, SCORED_VALUES)
-    most = SCORED_ROWS * np.clip(seconds, 0.125, 1)
+    most = SAMPLE_ROWS * np.clip(seconds, 0.125, 1)
     fewest = FEWEST_SCORED * np.clip(seconds / 2, 0.25, 1)
     few = int(min(most, max(values / source.n_outputs, fewest)))
     rows, counts = _distinct_rows(
@@ -270,7 +270,7 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     alpha, alphas, scores = _alpha(counted, source, problem)
     scored = evaluated = None
     if needs.out_of_sample:
-        scored, factors = _drawn_rows(design, source, problem, SCORED_ROWS)
+        scored, factors = _drawn_rows(design, source, problem, SAMPLE_ROWS)
     few = _n_evaluated(len(y), len(y), problem)
     if few:
         fewest = POLICY.evaluated_rows[0]
@@ -327,7 +327,7 @@ def _drawn_rows(
     distinct: ArraySource,
     problem: RidgeProblem,
     size: int,
-    fewest: int = SCORED_ROWS // 2,
+    fewest: int = SAMPLE_ROWS // 2,
 ) -> tuple[NDArray, NDArray | float]:
     """Some distinct rows, of validation rows if these are not too few, and factors
     on their weights.

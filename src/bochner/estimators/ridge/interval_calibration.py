@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
+from bochner.blocks import LARGE_SAMPLE_ROWS, SAMPLE_ROWS
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
@@ -35,8 +36,6 @@ from bochner.solvers.line_search import choose_alpha
 ScaleMap = Callable[[ArraySource], FeatureMap]
 # Of rows whose squares single precision holds, in which metrics are learned
 FARTHEST = 1e18
-LEARNED_ROWS = 16_384  # that are enough for a scale
-SCORED_ROWS = 4096  # that are enough to choose its penalty
 # Quantiles of the roots that it was learned from, between which predicted ones are kept
 BOUNDS = (0.05, 0.99)
 # Of the weight and rows, by which the least or greatest target is a limit
@@ -179,7 +178,7 @@ def fit_error_scale(
     size = None
     if len(learned) >= FEWEST_ROWS:
         n_learned, n_scored = budget.shrunk(
-            (LEARNED_ROWS, SCORED_ROWS), POLICY.scale_seconds
+            (LARGE_SAMPLE_ROWS, SAMPLE_ROWS), POLICY.scale_seconds
         )
         drawn, factors = draw_rows(
             rows.weight[learned], n_learned, np.random.default_rng(rows.seed)

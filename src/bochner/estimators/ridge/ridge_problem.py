@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.blocks import SAMPLE_ROWS
 from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import Fold
 from bochner.design.design import Design
@@ -23,8 +24,6 @@ from bochner.solvers.factors import Factor, factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import Score, best_alpha, choose_alpha
 from bochner.solvers.sweeps import has_grids_alone
-
-SCORED_ROWS = 4096  # whose leave-one-out errors choose the ridge penalty
 
 
 class Iterations(NamedTuple):
@@ -122,7 +121,7 @@ class RidgeProblem:
         return self.alpha if isinstance(self.alpha, str) else None
 
     def validating(
-        self, source: ArraySource, fewest: int = SCORED_ROWS // 2
+        self, source: ArraySource, fewest: int = SAMPLE_ROWS // 2
     ) -> ArraySource:
         """The validation rows of a source; the source itself where these are too few,
         or not decided.
