@@ -416,6 +416,18 @@ def n_grids(model):
     return sum(leaf.features.n_grids for leaf in leaves(model.features_))
 
 
+@pytest.mark.parametrize("features", ["auto", "hybrid"])
+def test_a_time_limit_that_is_long_enough_changes_nothing(features):
+    X, y = make_friedman1(300, random_state=0)
+    plain, limited = (
+        KernelMachineRegressor(features=features, random_state=0, time_limit=limit)
+        for limit in (None, 1e4)
+    )
+    np.testing.assert_array_equal(
+        limited.fit(X, y).predict(X), plain.fit(X, y).predict(X)
+    )
+
+
 @pytest.mark.slow
 def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     """By a clock that says that hardly any time is left, and none for trials."""
@@ -748,7 +760,7 @@ def test_a_limit_fits_a_sample_of_many_rows(policy):
 
 
 def test_bins_of_too_many_classes_are_not_tried(policy):
-    policy(most_bins=10_000.0)
+    policy(final_entries=10_000)
     X, y = make_friedman1(400, random_state=0)
     twentieth = np.argsort(np.argsort(y)) * 20 // 400
     model = KernelMachineClassifier(random_state=0).fit(X, twentieth)

@@ -156,7 +156,7 @@ class TestProblem:
         """A trial fits a few combinations of many outputs, and the model all of
         them.
         """
-        policy(timed_grids=(1, 10**6))
+        policy(final_grids=(1, 10**6), final_entries=10**12)
         X, y = rows()
         found = []
         for K in (4, 100):
@@ -206,7 +206,8 @@ class TestProblem:
         """Two trials of that number of grids take the part of the time left that is for
         the solution.
         """
-        policy(timed_grids=(1, 10**6), stages={"solution": 3.0, "calibration": 1.0})
+        stages = {"solution": 3.0, "calibration": 1.0}
+        policy(final_grids=(1, 10**6), final_entries=10**12, stages=stages)
         stages = "solution", "calibration"
         problem = problem_of(budget=Budget(1000.0))
         each = (
@@ -221,6 +222,10 @@ class TestProblem:
             expected = 0.75 * left / each / 2
             assert now.n_grids(0.5) == pytest.approx(expected, rel=0.05, abs=1)
         assert expected > 20
+
+    def test_a_limit_has_no_more_grids_than_none(self):
+        problem = problem_of(budget=Budget(1e6))
+        assert problem.n_grids(0.01) == problem_of(budget=Budget()).n_grids(0.01)
 
     def test_one_clock(self):
         texts = {path.name: path.read_text() for path in PACKAGE.rglob("*.py")}
@@ -438,7 +443,7 @@ def test_bins_and_fourier_features_side_by_side(classes, features):
 
 @pytest.mark.parametrize("classes", [True, False])
 def test_a_linear_map_and_halves_are_learned_for_classes(policy, monkeypatch, classes):
-    policy(rows_for_full_learning=300, fewest_halved=4)
+    policy(rows_for_full_learning=300)
     race, learn, learned = Race(problem_of(classes)), learning_module.learn, []
 
     def learn_briefly(task):

@@ -50,7 +50,7 @@ def chosen(
 class TestSize:
     def test_grows_with_the_rows_and_stops(self):
         assert choose_n_components(1) == SMALLEST
-        assert choose_n_components(100) == 200
+        assert choose_n_components(300) == 600
         assert choose_n_components(500_000) <= LARGEST
         sizes = [choose_n_components(n) for n in (10, 100, 1000, 1024, 100_000)]
         assert sizes == sorted(sizes)
@@ -73,6 +73,20 @@ class TestKernel:
     def test_longer_waves_longer_lengthscales(self):
         scales = [chosen(*smooth(frequency=f)).lengthscale for f in (8.0, 2.0, 0.3)]
         assert scales[0] < scales[1] < scales[2]
+
+    def test_goes_to_the_better_side(self):
+        """Where lengthscales either side of the usual one are better."""
+        losses = {-2: 0.3, -1: 0.1, 0: 1.0, 1: 0.9, 2: 0.95, 4: 2.0, -4: 2.0, -8: 2.0}
+
+        class Scores(KernelScores):
+            def _score(self, kernel):
+                power = np.log(kernel.lengthscale / np.sqrt(2)) / np.log(1.5)
+                return losses[round(float(power))]
+
+        X, y = smooth()
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        scores = Scores(ArraySource(X, y), 300, 16, None, 0, False, Budget())
+        assert scores.search("gaussian", np.ones(2), (0, -4, 4, -8)) == -1
 
     def test_moves_with_the_unit(self):
         """A lengthscale is a length: it multiplies as the columns do. Powers of two

@@ -406,7 +406,7 @@ def go_on_in_passes(
     loss = class_loss(name, len(coef))
     per_pass = POLICY.most_iterations
     if most < POLICY.most_iterations and not passes.features.parts[0].is_dense:
-        per_pass = POLICY.newton_iterations * POLICY.resumed_steps
+        per_pass = POLICY.most_passes * POLICY.resumed_steps
     begun = coef, ridge.centred(coef, intercept)
     coef, offset = minimise_in_passes(
         ridge,
@@ -563,7 +563,7 @@ def _with_few_grids(problem: LossProblem, seed: int) -> LossProblem:
     """
     ridge = problem.ridge
     features = ridge.design.features
-    share = POLICY.searched_grids / max(_sizes(features)[0], 1)
+    share = POLICY.trial_grids[1] / max(_sizes(features)[0], 1)
     if not has_grids_alone(ridge.blocks) or share > 1 / 2:
         return problem
     few = resized(features, share).draw(features.n_features_in_)
@@ -626,7 +626,7 @@ def additive_part(
     X, _, weight = design.source.sample(
         POLICY.compared_rows, np.random.default_rng(seed)
     ).whole()
-    if not isinstance(X, np.ndarray) or X.shape[1] > POLICY.most_linear:
+    if not isinstance(X, np.ndarray) or X.shape[1] > POLICY.wide:
         return None
     learned = next(
         (metric for leaf in leaves(design.features) for metric in leaf.metrics), None

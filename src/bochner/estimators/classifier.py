@@ -91,7 +91,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         wrapped in `TransformerFeatures`.
     n_components : int or "auto", default="auto"
         Number of Fourier features, of binning grids, or of each. For Fourier features
-        "auto" is 2 n, between 128 and 2,048, fewer beyond half a million rows, and up
+        "auto" is 2 n, between 512 and 2,048, fewer beyond half a million rows, and up
         to 8,192 if that lowers the validation loss. For grids it is 50 million / n,
         between 50 and 800, and fewer for many outputs.
     metric : {"auto", "isotropic", "ard", "full"}, default="auto"
@@ -142,8 +142,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         scikit-learn. Rows that are read in passes are read once more for them.
     time_limit : float or None, default=None
         Time limit of a fit in seconds, without compilation. It leads to fewer
-        candidates, steps and grids, or to more grids than by default. None sets no
-        limit. The exact solver ignores it.
+        candidates, steps and grids, and to the same model as none where it is long
+        enough. None sets no limit. The exact solver ignores it.
     random_state : int, RandomState or None, default=None
         Seed of the features, and of the samples used for selection.
     verbose : int, default=0

@@ -137,11 +137,6 @@ class LossProblem:
         """
         return alpha / RATE
 
-    @property
-    def most_steps(self) -> int:
-        """Sweeps, or steps of Newton's method."""
-        return POLICY.most_sweeps if self.sweeps else POLICY.newton_steps
-
     def at_ridge(
         self,
         fitted: RidgeSolution,
@@ -203,7 +198,7 @@ class LossProblem:
         """
         ridge = self.ridge
         if self.tol or n_steps is None:
-            n_steps = self.most_steps
+            n_steps = POLICY.loss_steps
         problem = self._problem(start.points[0], alpha)
         n_steps = self._minimise(problem, n_steps)
         return LossFit(
@@ -251,7 +246,7 @@ class LossProblem:
         n_steps = trial.n_steps
         if not self.sweeps:
             # Steps before the trial began count too, and those that all rows need more
-            n_steps = min(trial.start.n_steps + n_steps, POLICY.newton_steps)
+            n_steps = min(trial.start.n_steps + n_steps, POLICY.loss_steps)
             n_steps += POLICY.resumed_steps
         timeless = replace(self, budget=Budget())
         return self._with_held_out(timeless.fit(start, trial.alpha, n_steps), trial)
@@ -291,7 +286,7 @@ class LossProblem:
 
         best = first_trial
         for direction in (-1, 1):
-            for _ in range(POLICY.farthest_penalty):
+            for _ in range(POLICY.farthest):
                 if self.budget.is_over:
                     return best
                 start = first_trial.start if self.sweeps else best.end
@@ -373,7 +368,7 @@ class LossProblem:
             is_aimed = len(self.folds) == 1 and self.sweeps
             traces.append(_Trace(problem, self, fold, aim if is_aimed else np.inf))
             part = replace(self, budget=fold_budget)
-            part._minimise(problem, self.most_steps, traces[-1])
+            part._minimise(problem, POLICY.loss_steps, traces[-1])
             ends.append((problem.coef, problem.offset))
         length = max(len(trace.losses) for trace in traces)
         curves = [
@@ -387,7 +382,7 @@ class LossProblem:
         fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
         coefs, offsets = zip(*ends, strict=True)
         whole = np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0)
-        n_steps = min(start.n_steps + length - 1, self.most_steps)
+        n_steps = min(start.n_steps + length - 1, POLICY.loss_steps)
         end = WarmStart([whole, *ends], n_steps)
         return LossTrial(start, alpha, best, float(mean[best]), fitted, end)
 
@@ -422,7 +417,7 @@ class LossProblem:
             )
         if not self.tol:
             return minimise(
-                problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, is_late
+                problem, inverse, 0.0, n_steps, POLICY.most_passes, look, is_late
             )
         most = POLICY.most_iterations
         n_steps = minimise(problem, inverse, self.tol, most, most, is_late=is_late)
@@ -457,7 +452,6 @@ class _Trace:
         self.weight = of.ridge.design.source.validation_weights[fold.held_out]
         self.losses = list[float]()
         self.fitted = list[NDArray]()
-        self.most_steps = of.most_steps
         self(problem, 0)
 
     def __call__(self, problem: Reweighted, n_steps: int) -> bool:
@@ -472,6 +466,6 @@ class _Trace:
             # Losses fall by less and less: those to come lie above the line through the
             # last two.
             fall = self.losses[-2] - self.losses[-1]
-            if self.losses[-1] - fall * (self.most_steps - n_steps) > self.aim:
+            if self.losses[-1] - fall * (POLICY.loss_steps - n_steps) > self.aim:
                 return True
         return has_stalled(self.losses)

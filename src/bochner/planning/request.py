@@ -173,10 +173,10 @@ class FitRequest:
         """
         if wanted != "auto" or n_outputs == 1:
             return wanted
-        grids = POLICY.final_grids if self.time_limit is None else POLICY.timed_grids
+        grids = POLICY.final_grids if self.time_limit is None else POLICY.trial_grids
         timely = POLICY.timed_coefficients * self.budget().seconds
         coefficients = min(n_rows, POLICY.screened_rows) * grids[0] * n_outputs
-        many = coefficients > min(POLICY.most_bins, timely)
+        many = coefficients > min(POLICY.final_entries, timely)
         return "fourier" if many else wanted
 
     def must_learn(self, features: str) -> bool:

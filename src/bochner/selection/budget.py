@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.blocks import STORED_BYTES
 from bochner.design.reductions import factor_bytes
 from bochner.engines.costs import gram_work, path_seconds
 from bochner.loops.clock import CLOCK
@@ -90,7 +91,7 @@ class Budget:
         return self.seconds < POLICY.short_limit
 
     def n_components(self, n_rows: int, n_columns: int, n_outputs: int) -> float:
-        """Features whose direct solution takes the time left, 128 at least; infinite
+        """Features whose direct solution takes the time left, 512 at least; infinite
         without a limit.
         """
         if self.limit is None:
@@ -121,22 +122,21 @@ class Budget:
 
 
 def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
-    """Number of features for `n_rows` rows: 2 n, at least 128 and at most 2,048, fewer
+    """Number of features for `n_rows` rows: 2 n, at least 512 and at most 2,048, fewer
     beyond half a million rows.
 
     A row counts as often as its weight says where all weights are whole numbers. The
-    sums of the normal equations, n D^2, are held to ten seconds, but D stays at 512 or
-    more.
+    sums of the normal equations, n D^2, are held to ten seconds.
     """
-    affordable = max(np.sqrt(gram_work(POLICY.gram_seconds) / n_rows), POLICY.few_waves)
+    least, most = POLICY.n_components
+    affordable = np.sqrt(gram_work(POLICY.gram_seconds) / n_rows)
     if weights is not None:
         n_rows = int(
             weights.sum()
             if (weights == np.rint(weights)).all()
             else np.count_nonzero(weights)
         )
-    least, most = POLICY.n_components
-    return 2 * round(min(max(2 * n_rows, least), most, affordable) / 2)
+    return 2 * round(max(min(2 * n_rows, most, affordable), least) / 2)
 
 
 def within_limit(n_components: int, n_outputs: int) -> int:
@@ -174,15 +174,15 @@ def stored_within_limit(n_rows: int) -> int:
     """Largest number of dense features that are stored for `n_rows` rows, by a share
     of the memory limit.
     """
-    return int(min(POLICY.stored_features // n_rows, _limited_bytes() / (4 * n_rows)))
+    return int(min(STORED_BYTES // n_rows, _limited_bytes() / (4 * n_rows)))
 
 
 def choose_n_grids(n_rows: int) -> int:
-    """Number of grids for `n_rows` rows: 200, fewer beyond half a million rows, 50
-    at least.
+    """Number of grids for `n_rows` rows: 200, fewer beyond a quarter of a million rows,
+    50 at least.
     """
     least, most = POLICY.n_grids
-    return int(min(max(POLICY.most_bins // max(n_rows, 1), least), most))
+    return int(min(max(POLICY.final_entries // max(n_rows, 1), least), most))
 
 
 def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:

@@ -86,9 +86,8 @@ def why_no_halves(problem: Problem) -> str | None:
     if problem.is_large:
         return f"there are more than {POLICY.most_raced:,} rows"
     least = POLICY.rows_for_full_learning
-    fewest = POLICY.fewest_halved
-    few = problem.n_rows < least or problem.n_columns < fewest
-    return f"it needs {least:,} rows of {fewest} columns or more" if few else None
+    few = problem.n_rows < least or problem.n_columns < 2
+    return f"it needs {least:,} rows of two columns or more" if few else None
 
 
 @dataclass(frozen=True)
@@ -237,7 +236,7 @@ def _why_not_linear(race: Race, learned_metrics: LearnedMetrics) -> str | None:
         return EXCLUDED
     if race.problem.has_sparse_linear:
         return None
-    most = POLICY.most_linear
+    most = POLICY.wide
     if race.problem.n_columns > most and learned_metrics.common_unit is not None:
         return f"there are more than {most} columns of a common unit"
     return NO_TIME if learned_metrics.bins and not race.problem.has_time else None

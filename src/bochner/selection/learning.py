@@ -137,9 +137,7 @@ def _fourier_task(
     parts = "value" if full or problem.sparse else "both"
     is_full = full and not problem.sparse
     if kernel == "gaussian":
-        plan = replace(
-            plan, block=min(plan.block, POLICY.gaussian_block), early_block=None
-        )
+        plan = replace(plan, early_block=None)
     return MetricTask(
         kernel, sample, problem.column_groups, plan, problem.seed, parts, is_full
     )

@@ -167,7 +167,7 @@ class KernelScores:
     def _held_out(self, kernel: Stationary) -> float:
         """Error of bins on rows that are held out, at the best alpha."""
         features = BinningFeatures(
-            kernel, POLICY.kernel_grids, random_state=self.seed
+            kernel, POLICY.trial_grids[1], random_state=self.seed
         ).draw(len(self.spread))
         ridge = IterativeRidge(Design(self.source, features, np.float32), self.seed)
         held_out = HeldOut(ridge, self.seed)
@@ -183,13 +183,15 @@ class KernelScores:
         return kernel_at(name, lengths, self.spread, power)
 
     def search(self, name: str, lengths: NDArray, powers: Sequence[float]) -> float:
-        """Walk downhill from the best of some powers."""
-        start = powers[
-            self.best([self.kernel(name, lengths, power) for power in powers])
-        ]
-        self.scores.compute(
-            self.kernel(name, lengths, start + way) for way in (0, 1, -1)
-        )
+        """Walk downhill from the best of some powers, on the better side of it."""
+
+        def best(powers: Sequence[float]) -> float:
+            return powers[
+                self.best([self.kernel(name, lengths, power) for power in powers])
+            ]
+
+        start = best(powers)
+        start = best([start, start + 1, start - 1])
         return walk_downhill(
             lambda power: self.scores[self.kernel(name, lengths, power)],
             start,
@@ -240,7 +242,7 @@ def choose_kernel(
         source, n_rows, min(n_components, most), alphas, seed, binned, budget
     )
     one = np.ones(len(trials.spread))
-    if trials.source.n_rows < POLICY.fewest_distinct or not trials.spread.any():
+    if trials.source.n_rows < POLICY.n_folds or not trials.spread.any():
         return (
             trials.kernel(names[0], one, 0)
             if trials.spread.any()
@@ -541,7 +543,7 @@ def _distinct(source: ArraySource, most: int, seed: int) -> Block | None:
     if source.n_rows > most * 100:
         return None
     distinct = source.counted().distinct()
-    if not POLICY.fewest_distinct <= distinct.n_rows <= most:
+    if not POLICY.n_folds <= distinct.n_rows <= most:
         return None
     sample = distinct.sample(POLICY.searched_rows, np.random.default_rng(seed))
     X, y, weight = sample.whole()

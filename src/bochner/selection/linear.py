@@ -35,7 +35,7 @@ def fit_linear(
         features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas
     )
     # Of many columns the logistic loss would take longer than all other candidates
-    few = race.problem.n_columns <= POLICY.most_linear
+    few = race.problem.n_columns <= POLICY.wide
     if few and race.validator.classes and race.problem.space.logistic:
         compared = rows.subsample(POLICY.compared_rows)
         scores, losses = _by_logistic_regression(features, compared)

@@ -454,10 +454,11 @@ class Adam:
     those of the second half.
     """
 
-    def __init__(self, x: NDArray, low: Any = None, high: Any = None) -> None:
+    def __init__(
+        self, x: NDArray, bounds: tuple[float, float] = (-np.inf, np.inf)
+    ) -> None:
         self.x = x
-        self.low = low
-        self.high = high
+        self.bounds = bounds
         self.m = np.zeros_like(x)
         self.v = np.zeros_like(x)
         self.total = np.zeros_like(x)
@@ -476,8 +477,7 @@ class Adam:
         v = self.v / (1 - slow**self.done)
         length = POLICY.rate * min(remaining, 1.0)
         self.x -= length * self.m / (1 - fast**self.done) / (np.sqrt(v) + TINY)
-        if self.low is not None:
-            np.clip(self.x, self.low, self.high, out=self.x)
+        np.clip(self.x, *self.bounds, out=self.x)
         if remaining <= 1:
             self.summed += 1
             self.total += self.x
@@ -486,17 +486,6 @@ class Adam:
     def mean(self) -> NDArray:
         """Mean over the steps at which `remaining` was at most 1."""
         return self.total / max(self.summed, 1)
-
-
-def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
-    """Steps of Adam for x, by pairs of a number of consecutive entries and the lowest
-    and highest value of these entries.
-    """
-    low, high = (
-        np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds])
-        for k in (0, 1)
-    )
-    return Adam(x, low=low, high=high)
 
 
 def learn_scales(
@@ -533,9 +522,7 @@ def learn_scales(
     x[column_groups] = start
     x[G : G + Q] = sizes
     x[G + Q :] = np.log(POLICY.first_alpha)
-    adam = _adam(
-        x, (G, POLICY.log_scales), (Q, POLICY.log_scales), (Q, POLICY.log_noises)
-    )
+    adam = Adam(x, POLICY.log_scales)
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         q = step % Q
@@ -581,7 +568,7 @@ def learn_map(
     ones = np.ones(blocks.rows.shape[1])
     entries = Adam(np.eye(q).ravel())
     start = np.concatenate([sizes, np.full(Q, np.log(POLICY.first_alpha))])
-    free = _adam(start, (Q, POLICY.log_scales), (Q, POLICY.log_noises))
+    free = Adam(start, POLICY.log_scales)
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         k = step % Q
@@ -659,9 +646,9 @@ def schedule(n_rows: int, alone: bool = False) -> Schedule:
         return Schedule(300, 512, ("near",))
     if n_rows < POLICY.rows_for_full_learning:
         return Schedule(225, 256, window=POLICY.window // 2)
-    usual = Schedule(450, 512, early_block=POLICY.early_block)
+    usual = Schedule(450, 512, early_block=256)
     if alone:
-        return replace(usual, steps=2 * usual.steps, window=POLICY.longer_window)
+        return replace(usual, steps=2 * usual.steps)
     return usual
 
 
@@ -797,9 +784,7 @@ def learn_principal(
     values, vectors = np.linalg.eigh(
         gram(X, np.empty((X.shape[1], X.shape[1]))) / len(X)
     )
-    components = np.flatnonzero(values > values[-1] * POLICY.smallest_variance)[::-1][
-        : POLICY.principal
-    ]
+    components = np.flatnonzero(values > values[-1] * TINY)[::-1][: POLICY.principal]
     linear = vectors[:, components].T * (values[components] ** -0.25)[:, np.newaxis]
     U = product(X, linear.T).astype(np.float32)
     start = np.full(len(components), -0.5 * np.log(np.sqrt(values[components]).sum()))

@@ -44,6 +44,8 @@ class Policy:
     # Up to which simple candidates are preferred, and classes have the squared loss
     simple_rows: int = 1_000
     near: float = 1.0  # standard errors, within which candidates are near
+    # Most steps of a search: of lengthscales, sizes and ridge penalties
+    farthest: int = 20
 
     # Rows that are read from files.
     # Up to which all are read into memory, and fitted there
@@ -63,12 +65,12 @@ class Policy:
     # these are learned on near rows alone
     raced_rows: int = 100_000
     # Columns, beyond which a common unit is tried, where they have one as pixels have,
-    # and bins have no linear map
+    # and then no linear model; bins have no linear map, nor bins of single columns
+    # beside them; and linear models of classes are compared by the squared loss
     wide: int = 128
     # Of the columns, that must count in their common unit for it to be tried beside
     # learned ones, and to be preferred for few rows
     alike: float = 0.2
-    fewest_halved: int = 4  # columns of which random halves are taken
 
     # A time limit.
     # Seconds, below which one metric is learned of enough rows for full learning
@@ -97,7 +99,6 @@ class Policy:
     timed_scores: float = 250_000
     # Of bins of all outputs for each second of the limit
     timed_coefficients: float = 1e7
-    timed_grids: Range = (10, 2_000)  # of a model under a limit
 
     # The learning of a metric.
     most_learned_columns: int = 4_096  # encoded ones
@@ -106,23 +107,16 @@ class Policy:
     learned_entries: int = 30_000_000
     fewest_steps: int = 8  # of the learning, however little time is left
     window: int = 48  # blocks, whose losses tell whether the learning goes on
-    longer_window: int = 108  # such blocks, for bins alone
     falling: float = 0.02  # by what share they must fall from one window to the next
-    # Rows; those of the second half of the steps, which are averaged, are 512
-    early_block: int = 224
-    gaussian_block: int = 384  # rows; smooth kernels need fewer
     fit_share: float = 0.75  # of a block, the rest of which validates
     wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
     rate: float = 0.15  # of Adam, on logarithms of scales
     betas: tuple[float, float] = (0.9, 0.97)  # fast ones, for hundreds of steps
-    # Bounds of scales, of which the least switches a column off, and of sizes that each
-    # kind of blocks has of its own
+    # Bounds of scales, of which the least switches a column off, of the ridge penalties
+    # of blocks, and of the sizes that each kind of blocks has of its own
     log_scales: tuple[float, float] = (-9.0, 9.0)
-    # Bounds of a block's ridge penalty
-    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))
     n_knots: int = 256  # of a column's rank function
     principal: int = 50  # components that have scales of their own
-    smallest_variance: float = 1e-9  # of a component, over that of the first
 
     # Conjugate gradients and ridge penalties on rows that are held out.
     patience: int = 3  # iterations, or steps of another loss, without a worthwhile gain
@@ -130,8 +124,8 @@ class Policy:
     # Of bins, which are regularised by stopping: the best of them is taken
     traced_iterations: int = 24
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
-    # Times the kernel's variance and what a distinct row weighs
-    bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)
+    # Times the kernel's variance and what a distinct row weighs; as far as for no noise
+    bin_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0, 10.0)
     # Columns of sparse rows, beyond which a linear model alone is fitted
     most_sparse_columns: int = 1_000
     # Ridge penalties that are tried for it, times what a distinct row weighs
@@ -146,18 +140,16 @@ class Policy:
     weight_steps: Numbers = (0.1, 10.0)
     # Iterations of given penalties for bins, which end early where the loss stalls
     longest_trace: int = 48
-    newton_steps: int = 8  # of another loss than the squared one, at the most
     resumed_steps: int = 2  # on all rows, after those without the rows held out
-    # Over rows that are not in memory, for another loss than the squared one
+    # Over rows that are not in memory, for another loss than the squared one; and
+    # iterations of conjugate gradients in each, where rows held out tell how many there
+    # are
     most_passes: int = 4
     # Share of the log loss, that another loss of bins must gain for such passes
     worth_passes: float = 0.03
-    # Of conjugate gradients in each of them, where rows held out tell how many there
-    # are
-    newton_iterations: int = 4
-    # Sweeps over the grids of another loss than the squared one, at the most
-    most_sweeps: int = 16
-    searched_grids: int = 128  # by which the ridge penalty of sweeps is found
+    # Sweeps over the grids, or steps of Newton's method, of another loss than the
+    # squared one, at the most
+    loss_steps: int = 16
     # Rows times classes times grids, up to which losses are compared by default, and
     # ridge penalties of sweeps
     most_compared: float = 2e8
@@ -166,44 +158,31 @@ class Policy:
     penalty_step: float = 10**0.5
     # Of these for dense features and a row, whose scores have a deviation of 2 with it
     least_unit: float = 0.3
-    farthest_penalty: int = 6  # steps
     # Lengthscales of the bins of single columns, in mean distances
     additive_scales: Numbers = (0.25, 0.0625, 1.0)
     additive_weight: float = 64.0  # of their kernel
-    # Encoded columns that may have bins of their own for the logistic loss, and by
-    # which linear models of classes are compared; of a common unit, of linear models
-    most_linear: int = 400
 
     # Bins.
     trial_entries: int = 2_000_000  # bins of a trial: a tenth of a second
-    trial_grids: Range = (6, 64)  # of a trial, however many rows there are
-    final_entries: int = 50_000_000  # bins of the model
+    # Of a trial, however many rows there are; the most also tell a lengthscale, and the
+    # ridge penalty of another loss
+    trial_grids: Range = (6, 64)
+    # Bins of the model; and of all its outputs, beyond which bins are tried on request
+    final_entries: int = 50_000_000
     final_grids: Range = (50, 800)  # of the model, however many rows there are
-    # Bins of a model that has learned nothing; and of all outputs of a learned one,
-    # beyond which there are no bins but on request
-    most_bins: int = 100_000_000
     # Outputs beyond the first, with which there are half as many grids as without
     outputs_for_half: int = 4
-    # Ridge penalties of bins at the size that was found, as far as for no noise, times
-    # what a distinct row weighs
-    fine_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0)
     # Times what a distinct row weighs: in a trial, of a block at the first step of a
     # metric, and of the first sweeps for another loss
     first_alpha: float = 0.1
     # Iterations of a trial, and the fewest of the run that tells their final number,
     # also where no time is left
     trial_steps: int = 8
-    # Powers of 2 of a learned metric's coordinates: log sizes of blocks reach 13
-    farthest_size: float = 20.0
 
     # Fourier features.
     # On which they are compared; beyond which more rows hardly have more bins; and up
     # to which a fit with given splits is repeated for intervals
     screened_rows: int = 50_000
-    # Of a trial, an eighth of the final ones at most; of the model of the size of
-    # errors; of a fit of very many rows; and up to which one factorisation serves all
-    # ridge penalties
-    few_waves: int = 512
     # However much they pay: the Gram matrix takes half a gigabyte
     most_features: int = 8_192
     rows_a_feature: int = 4  # from which on more features are tried
@@ -224,7 +203,6 @@ class Policy:
     # the model of Fourier features alone seems better
     hybrid_growth: int = 2
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
-    stored_features: int = 1 << 30  # of all rows, a byte each
     # Ridge penalties of the Fourier features beside bins, and in the same order of
     # these, that are tried in pairs
     hybrid_alphas: Numbers = (0.1, 0.01, 1.0)
@@ -233,12 +211,9 @@ class Policy:
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next
     afar: tuple[int, ...] = (0, -4, 4, -8)  # steps at which is looked first
-    farthest: int = 12  # steps
-    kernel_grids: int = 32  # of a trial of bins
     # Rows and features of the trials
     rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))
     quick_round: Range = (1_024, 128)  # rows and features where one look is enough
-    fewest_distinct: int = 5  # rows that tell a lengthscale
     least_share: float = 1e-100  # of the largest deviation: less is nothing
 
     # Few rows, on which everything is chosen again without each fold, for the errors of
@@ -265,8 +240,10 @@ class Policy:
     few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these
 
     # Sizes that are not learned.
-    # Fourier features; the least is that of rows and landmarks under a limit too
-    n_components: Range = (128, 2_048)
+    # Fourier features. The least is also that of a fit of very many rows, of the model
+    # of the size of errors, of rows and landmarks under a limit, the most of a trial,
+    # and up to which one factorisation serves all ridge penalties
+    n_components: Range = (512, 2_048)
     gram_seconds: float = 10.0  # of all rows
     n_grids: Range = (50, 200)  # of bins
     # Of the Gram matrix in single precision, up to which double precision is taken

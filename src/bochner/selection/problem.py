@@ -204,8 +204,8 @@ class Problem:
         return int(np.clip(self.trial_entries / n_rows, *POLICY.trial_grids))
 
     def n_grids(self, seconds: float) -> int:
-        """Grids of the model: as given; 50 million bins, fewer for many outputs; or
-        what a time limit allows.
+        """Grids of the model: as given; or 50 million bins, fewer for many outputs, and
+        no more than a limit of memory or time allows.
 
         That is by the seconds of a trial, which runs over the rows to fit in some 12
         iterations.
@@ -214,13 +214,10 @@ class Problem:
             return self.space.n_components
         usual = POLICY.final_entries / self.n_rows
         usual /= 1 + (self.validator.targets.shape[1] - 1) / POLICY.outputs_for_half
-        if self.budget.limit is None:
-            return int(
-                min(
-                    np.clip(usual, *POLICY.final_grids),
-                    grids_within_limit(self.validator.n_rows),
-                )
-            )
+        usual = min(
+            np.clip(usual, *POLICY.final_grids),
+            grids_within_limit(self.validator.n_rows),
+        )
         each = (
             max(seconds, SHORTEST_TRIAL)
             / self.n_trial_grids
@@ -231,7 +228,8 @@ class Problem:
         each *= self.n_outputs / self.validator.y.shape[1]
         # One run is without the rows held out, and the next one with all
         run = self.budget.stage("solution").first_of(2)
-        return int(np.clip(run.seconds_left / each, *POLICY.timed_grids))
+        timely = max(run.seconds_left / each, POLICY.trial_grids[0])
+        return int(min(usual, timely))
 
 
 def prepare(

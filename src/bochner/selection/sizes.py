@@ -86,7 +86,7 @@ def search_size(
         return validator.average(tried[size].losses)
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
-    best = walk_downhill(loss, best, 1.0, POLICY.farthest_size)
+    best = walk_downhill(loss, best, 1.0, POLICY.farthest)
     is_hasty = not problem.has_time
     if best - 1 in tried and best + 1 in tried:
         _, noise = validator.mean_and_error(tried[best - 1].losses - tried[best].losses)
@@ -97,7 +97,7 @@ def search_size(
     final = (
         tried[nearest]
         if is_hasty
-        else try_size(nearest if problem.is_large else best, POLICY.fine_alphas)
+        else try_size(nearest if problem.is_large else best, POLICY.bin_alphas)
     )
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]
@@ -154,7 +154,7 @@ def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
 
 
 def n_features(problem: Problem) -> int:
-    """Number of Fourier features: as given, or one a row (128 to 2,048), within the
+    """Number of Fourier features: as given, or one a row (512 to 2,048), within the
     memory limit.
     """
     if problem.space.n_components is not None:
@@ -169,4 +169,4 @@ def n_features(problem: Problem) -> int:
 def n_trial_features(problem: Problem) -> int:
     """Number of Fourier features of a trial, of which a memory limit may leave few."""
     D = n_features(problem)
-    return max(min(D // 2 if problem.is_large else D // 8, POLICY.few_waves), 1)
+    return max(min(D // 2 if problem.is_large else D // 8, POLICY.n_components[0]), 1)

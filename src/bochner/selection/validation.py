@@ -487,7 +487,7 @@ class Validator:
         minimise_by_sweeps(
             problem,
             Grids(blocks),
-            POLICY.most_sweeps,
+            POLICY.loss_steps,
             self.seed,
             visit,
             lambda: self.budget.is_over,
@@ -503,7 +503,7 @@ class Validator:
         clock = Budget()
         n_alphas = (
             len(shares if alphas is None else alphas)
-            if features.n_features_out <= POLICY.few_waves
+            if features.n_features_out <= POLICY.n_components[0]
             else 1
         )
         factor = factorise(Design(self.fitted, features, np.float32), n_alphas)

@@ -65,7 +65,7 @@ def scale_map(
         space = SearchSpace(
             "fourier",
             "ard",
-            n_components=POLICY.few_waves,
+            n_components=POLICY.n_components[0],
             fewest_rows=POLICY.fewest_scale_rows,
         )
         stages = Budget(budget.limit, ("learning", "trials", "solution"), budget.start)
@@ -76,7 +76,7 @@ def scale_map(
         features = choose(problem).model.features
     else:
         kernel = choose_kernel(rows, "gaussian", None, None, seed, budget=budget)
-        features = FourierFeatures(kernel, POLICY.few_waves, random_state=seed)
+        features = FourierFeatures(kernel, POLICY.n_components[0], random_state=seed)
     features.draw(d)
     sample = rows.sample(features.sample_rows, np.random.default_rng(seed))
     X, _, weight = sample.whole()
