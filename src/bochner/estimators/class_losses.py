@@ -672,8 +672,8 @@ def _compared(
 ) -> tuple[bool, str]:
     """Whether the logistic loss, of the predictions `after`, is better than the squared
     one: the log loss of the rows held out, `one` of distinct rows, is clearly less, by
-    a share of itself that is worthwhile, and their error is not clearly more; and the
-    reason. Of a linear model, whose probabilities it makes, it need not be clearly
+    a share of itself that is worthwhile, and their error is not more clearly more; and
+    the reason. Of a linear model, whose probabilities it makes, it need not be clearly
     more.
     """
     after = after.distinct()
@@ -691,7 +691,7 @@ def _compared(
         return False, text
     if worthwhile and gain < worthwhile * share @ one:
         return False, f"{text}, which is too little where not all rows are compared"
-    if missed > POLICY.certain * missed_noise:
+    if missed * noise > max(POLICY.certain * noise, gain) * missed_noise:
         return False, f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)"
     return True, text
 

@@ -147,8 +147,8 @@ class LossProblem:
         """A multiple of the ridge solution; features beside its own begin with
         coefficients of zero.
 
-        What is held out hardly moves the mean, so that the offset of all rows serves
-        everywhere.
+        Scores without a set have the mean of those of all rows over the other rows: an
+        offset of bins, which are not centred, goes with their coefficients.
 
         Parameters
         ----------
@@ -158,20 +158,19 @@ class LossProblem:
         origin : float or array of shape (K,)
             Added.
         """
-        K = fitted.coef.shape[1]
+        whole = fitted.coef.T
+        offset = self.ridge.centred(whole, fitted.intercept)
 
-        def widened(coef: NDArray) -> NDArray:
-            return np.pad(
-                slope * coef, ((0, 0), (0, int(self.ridge.edges[-1]) - coef.shape[1]))
-            )
+        def point(coef: NDArray, offset: NDArray) -> Point:
+            K, D = coef.shape
+            widened = np.pad(slope * coef, ((0, 0), (0, int(self.ridge.edges[-1]) - D)))
+            return widened, np.ravel(slope) * offset + np.broadcast_to(origin, K)
 
-        whole = widened(fitted.coef.T)
-        offset = self.ridge.centred(
-            whole, np.ravel(slope) * fitted.intercept
-        ) + np.broadcast_to(origin, K)
-        return WarmStart(
-            [(whole, offset), *((widened(coef), offset) for coef in without)]
-        )
+        points = [point(whole, offset)]
+        for fold, coef in zip(self.folds, without, strict=bool(without)):
+            mean = self.ridge.equations(fold.fitted).feature_mean[: coef.shape[1]]
+            points.append(point(coef, offset + (whole - coef) @ mean))
+        return WarmStart(points)
 
     def at_prior(self) -> WarmStart:
         """Coefficients of zero, and the scores that give all rows the shares of the
