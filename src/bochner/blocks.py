@@ -1,7 +1,6 @@
 """Sizes that many places share: of what is worked on at a time, and of samples.
 
-Blocks change time and memory alone, and these little: no benchmark tells a size from
-half of it or twice.
+Blocks change the order of sums, time and memory alone, and these little.
 """
 
 # Rows, or columns of a matrix, that a thread takes at a time: what it makes of them

@@ -23,7 +23,7 @@ from bochner.data.weights import (
 )
 from bochner.engines.local import in_threads, tiles
 
-DRAWN_ROWS, MOST_PARTS = 256, 4096
+ROWS_A_PART, MOST_PARTS = 256, 4096
 DISTINCT_SHARE = 0.8
 
 
@@ -139,7 +139,7 @@ class ArraySource:
     @property
     def n_parts(self) -> int:
         """Number of parts: one for each 256 rows, 4,096 at most."""
-        return min(-(-self.n_rows // DRAWN_ROWS), MOST_PARTS)
+        return min(-(-self.n_rows // ROWS_A_PART), MOST_PARTS)
 
     def span(self, first: int, stop: int) -> ArraySource:
         """View of the rows of consecutive parts."""

@@ -143,6 +143,7 @@ class GramSum:
         E : array of shape (b, K)
             On the device, in the precision of Z.
         """
+        # Products of a block are one sum, before it is added in double precision
         for rows in tiles(0, Z.shape[0], LARGE_BLOCK_ROWS):
             self._add(Z[rows], E[rows])
 

@@ -113,6 +113,8 @@ class DeviceFourier:
         torch = self.place.torch
         m = int(self.frequencies.shape[1])
         pairs = m - int(self.offsets.shape[0])
+        # 64 MB of angles at a time: on an H200 a quarter of them takes 1.2 times as
+        # long, and more gain nothing
         step = max(HELD_ENTRIES // max(m, 1), 1)
         for rows in (slice(a, a + step) for a in range(0, X.shape[0], step)):
             angles = self.place.product(X[rows], self.frequencies)
