@@ -241,23 +241,27 @@ def test_codes_are_in_the_report_and_can_be_refused(table):
 @pytest.mark.slow
 def test_a_parabola_of_integers_is_predicted_between_them():
     """Temperatures of five experiments are numbers, and one between two of them is
-    told from both.
+    told from both; in most draws, as no row tells what is between.
     """
-    rng = np.random.default_rng(0)
     levels = np.array([10.0, 20, 30, 40, 50])
+    scores = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
 
-    def draw(temperature):
-        X = np.column_stack([temperature, rng.normal(size=len(temperature))])
-        return X, -(((temperature - 30) / 10) ** 2) + 0.5 * X[:, 1]
+        def draw(temperature, rng=rng):
+            X = np.column_stack([temperature, rng.normal(size=len(temperature))])
+            return X, -(((temperature - 30) / 10) ** 2) + 0.5 * X[:, 1]
 
-    X, y = draw(levels[rng.integers(5, size=2400)])
-    model = KernelMachineRegressor(random_state=0).fit(
-        X, y + 0.3 * rng.normal(size=2400)
-    )
-    assert not model.encoder_.codes
-    between = draw(rng.uniform(10, 50, 500))
-    trees = HistGradientBoostingRegressor(random_state=0).fit(X, y)
-    assert model.score(*between) > max(trees.score(*between), 0.7)
+        X, y = draw(levels[rng.integers(5, size=2400)])
+        model = KernelMachineRegressor(random_state=0).fit(
+            X, y + 0.3 * rng.normal(size=2400)
+        )
+        assert not model.encoder_.codes
+        between = draw(rng.uniform(10, 50, 500))
+        trees = HistGradientBoostingRegressor(random_state=0).fit(X, y)
+        scores.append([model.score(*between), trees.score(*between)])
+    ours, theirs = np.median(scores, axis=0)
+    assert ours > max(theirs, 0.95)
 
 
 @pytest.mark.slow

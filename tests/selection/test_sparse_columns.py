@@ -153,5 +153,5 @@ def test_images_keep_their_common_unit():
     labels = (waves[:, 100] > 0).astype(int)
     report = KernelMachineClassifier(random_state=0).fit(X, labels).report_
     why = report.not_tried
-    assert why["linear model"] == "there are more than 400 columns of a common unit"
+    assert why["linear model"] == "there are more than 128 columns of a common unit"
     assert "common unit" in why["random binning, learned lengthscales"]

@@ -236,9 +236,8 @@ def _why_not_linear(race: Race, learned_metrics: LearnedMetrics) -> str | None:
         return EXCLUDED
     if race.problem.has_sparse_linear:
         return None
-    most = POLICY.wide
-    if race.problem.n_columns > most and learned_metrics.common_unit is not None:
-        return f"there are more than {most} columns of a common unit"
+    if learned_metrics.common_unit is not None:
+        return f"there are more than {POLICY.wide} columns of a common unit"
     return NO_TIME if learned_metrics.bins and not race.problem.has_time else None
 
 
