@@ -672,9 +672,9 @@ def _compared(
 ) -> tuple[bool, str]:
     """Whether the logistic loss, of the predictions `after`, is better than the squared
     one: the log loss of the rows held out, `one` of distinct rows, is clearly less, by
-    a share of itself that is worthwhile, and their error is not more clearly more; and
-    the reason. Of a linear model, whose probabilities it makes, it need not be clearly
-    more.
+    a share of itself that is worthwhile, and that gain is as clear as any growth of
+    their error; and the reason. Of a linear model, whose probabilities it makes, it
+    need not be clearly less.
     """
     after = after.distinct()
     two = log_losses(after, fit_temperature(*by_class(after)), np.inf)

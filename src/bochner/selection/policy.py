@@ -20,7 +20,8 @@ class Policy:
     # Of numbers, by which lengthscales of each column are compared with one of all
     fewest_learned: int = 100
     most_held_out: int = 10_000  # tell log losses to a percent
-    # Folds of small tables; larger ones hold out 1 / n_folds of the rows, once
+    # Folds of small tables, and the fewest rows that tell a lengthscale; larger tables
+    # hold out 1 / n_folds of the rows, once
     n_folds: int = 5
     # Of them, on which a fit measures the importance of columns
     evaluated_rows: Range = (50, 500)
