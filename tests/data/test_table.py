@@ -830,7 +830,7 @@ def test_blocks_of_the_array_path_agree(monkeypatch):
     X[3, 2] = np.nan
     expected = encoded(X)[0]
     monkeypatch.setattr("bochner.data.encodings.TILE_ENTRIES", 70)
-    monkeypatch.setattr("bochner.data.table_statistic.TILE_ENTRIES", 70)
+    monkeypatch.setattr("bochner.data.table_statistic.BLOCK_ENTRIES", 70)
     np.testing.assert_allclose(encoded(X)[0], expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(
         encoded(pd.DataFrame(X))[0], expected, rtol=1e-5, atol=1e-7

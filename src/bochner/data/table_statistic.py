@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
-from bochner.blocks import TILE_ENTRIES
+from bochner.blocks import BLOCK_ENTRIES
 from bochner.data.columns import (
     PARTS,
     as_written,
@@ -113,18 +113,16 @@ class Summary:
         """Summary of finite or missing float64 `values` of shape (n, q), with
         positive weights of shape (n,).
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            is_present = ~np.isnan(values)
-            weights = _total(weight, is_present)
-            mean = _ratio(_total(weight, np.where(is_present, values, 0.0)), weights)
-            deviations = np.where(is_present, values - mean, 0.0)
-            residual = _ratio(_total(weight, deviations), weights)
-            squares = _total(weight, np.square(deviations, out=deviations))
-            squares = np.maximum(squares - weights * residual**2, 0.0)
-        low = np.fmin.reduce(values, axis=0, initial=np.inf)
-        high = np.fmax.reduce(values, axis=0, initial=-np.inf)
-        many = _some_between(values, low, high)
-        return cls(weights, mean + residual, squares, low, high, many)
+        from bochner.loops.vectors import column_moments
+
+        values, weight = (np.require(A, np.float64, "CW") for A in (values, weight))
+        weights, mean, residual, squares = np.zeros((4, values.shape[1]))
+        low, high = np.full_like(mean, np.inf), np.full_like(mean, -np.inf)
+        many = np.zeros_like(mean, bool)
+        column_moments(
+            values, weight, weights, mean, residual, squares, low, high, many
+        )
+        return cls(weights, mean, squares, low, high, many)
 
     @classmethod
     def of_sparse(cls, X: Any, weight: NDArray) -> Summary:
@@ -192,13 +190,6 @@ def rounded(values: Any, scale: Any) -> Any:
 def _ratio(sums: NDArray, weight: NDArray) -> NDArray:
     """Sums over weights; 0 without any weight."""
     return np.divide(sums, weight, out=np.zeros_like(weight), where=weight > 0)
-
-
-def _total(weight: NDArray, values: NDArray) -> NDArray:
-    """Weighted sum over rows; not by BLAS, whose threads cost more than they save on
-    so little work.
-    """
-    return np.einsum("i,ij->j", weight, values)
 
 
 def _some_between(values: NDArray, low: NDArray, high: NDArray) -> NDArray:
@@ -452,7 +443,7 @@ def _of_numbers(X: NDArray, weight: NDArray) -> TableStatistic:
     n, p = X.shape
     summary = Summary.empty(p)
     gaps = np.zeros(p, np.int64)
-    step = max(1, TILE_ENTRIES // p)
+    step = max(1, BLOCK_ENTRIES // p)
     for start in range(0, n, step):
         values = X[start : start + step].astype(np.float64, order="C")
         refuse_infinite(values, None, start)

@@ -1,7 +1,7 @@
 """The vector arithmetic of conjugate gradients, each line one pass over its arrays;
 sums are in double precision.
 
-And the quadratic forms of tridiagonal matrices.
+And the quadratic forms of tridiagonal matrices, and the moments of columns.
 """
 
 import numpy as np
@@ -51,3 +51,40 @@ def forms(pivots, ratios, U, x, out):
         for i in range(x.shape[0]):
             x[i] = u[i] - ratio * x[i]
             out[i] += x[i] * x[i] * inverse
+
+
+@compiled
+def column_moments(
+    values, weight, weights, mean, residual, squares, low, high, between
+):
+    """Weighted moments and extremes of columns, NaN being missing.
+
+    values : array of shape (n, q); weight : array of shape (n,), positive. Of shape
+    (q,), zeros before: weights, the sum of those that have a value; mean; residual,
+    overwritten; squares, the sum of squared deviations from the mean; between, whether
+    a value lies strictly between the extremes. low, high : shape (q,), infinity and
+    minus infinity before.
+    """
+    for i in range(values.shape[0]):
+        w, row = weight[i], values[i]
+        for j in range(row.shape[0]):
+            v = row[j]
+            weights[j] += w if v == v else 0.0
+            mean[j] += w * v if v == v else 0.0
+            low[j] = v if v < low[j] else low[j]
+            high[j] = v if v > high[j] else high[j]
+    for j in range(mean.shape[0]):
+        mean[j] = mean[j] / weights[j] if weights[j] > 0 else 0.0
+    for i in range(values.shape[0]):
+        w, row = weight[i], values[i]
+        for j in range(row.shape[0]):
+            v = row[j]
+            d = v - mean[j] if v == v else 0.0
+            residual[j] += w * d
+            squares[j] += w * d * d
+            between[j] |= (v > low[j]) & (v < high[j])
+    # What rounding has left of the sum of the deviations
+    for j in range(mean.shape[0]):
+        error = residual[j] / weights[j] if weights[j] > 0 else 0.0
+        squares[j] = max(squares[j] - weights[j] * error * error, 0.0)
+        mean[j] += error
