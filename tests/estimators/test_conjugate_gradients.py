@@ -652,6 +652,7 @@ class TestEdges:
         np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-12)
 
     @pytest.mark.parametrize("value", [3.0, 0.0, -1e9])
+    @pytest.mark.filterwarnings("ignore:A target has the same value")
     def test_constant_target(self, rows, options, value):
         model = regressor(**options).fit(rows[0], np.full(150, value))
         np.testing.assert_allclose(model.predict(rows[0]), value, rtol=1e-12)

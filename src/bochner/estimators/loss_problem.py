@@ -278,7 +278,8 @@ class LossProblem:
 
         def is_preferred(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
             if not is_larger:
-                return self.is_clearly_better(other, best)
+                # Without a step it is the best one, but for rounding
+                return other.n_steps > 0 and self.is_clearly_better(other, best)
             if self.sweeps:
                 return not self.is_clearly_better(best, other)
             return other.loss < (1 - POLICY.worthwhile) * best.loss
