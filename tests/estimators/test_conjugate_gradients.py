@@ -234,6 +234,7 @@ class TestTruth:
             np.testing.assert_allclose(scores[:, k], one.predict(X), rtol=0, atol=1e-7)
         np.testing.assert_allclose(scores.sum(axis=1), 2 - 4, rtol=0, atol=1e-7)
 
+    @pytest.mark.filterwarnings("ignore:A target has the same value")
     @BY_GIVEN_WEIGHTS
     def test_outputs_are_solved_each_for_itself(self, rows, name):
         options = MACHINES[name]

@@ -484,7 +484,7 @@ class TestPrincipal:
             learn_principal(
                 LearningRows(X, y, np.where(half == heavy, 1000.0, 1.0)),
                 np.ones(6),
-                Schedule(120, 128),
+                Schedule(400, 128),
                 0,
             ).metric.relevance_
             for heavy in (0, 1)
