@@ -475,6 +475,7 @@ class TestPrincipal:
         ).metric.transform(X)
         assert np.argmax(Z.std(axis=0)) == 2
 
+    @pytest.mark.slow
     def test_heavy_rows_decide(self):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((400, 6)) * [6, 5, 4, 3, 2, 1]
