@@ -101,7 +101,6 @@ def test_rows_added_later_are_noted():
     assert len(noted(lambda: encoder.partial_fit(rows[1:5]))) == 1
 
 
-@pytest.mark.filterwarnings("ignore:A target has the same value")
 def test_targets():
     model = KernelMachineRegressor(**FAST)
     with pytest.warns(

@@ -218,7 +218,6 @@ def test_what_is_no_flag_is_refused():
         KernelMachineRegressor(bounded="yes").fit(*trend(30, 0.1))
 
 
-@pytest.mark.filterwarnings("ignore:A target has the same value")
 def test_constant_targets_are_predicted_exactly():
     bounds = PredictionBounds.of(np.ones((60, 1)), None)
     assert np.isinf(bounds.ends).all()

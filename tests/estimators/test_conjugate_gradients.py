@@ -234,7 +234,6 @@ class TestTruth:
             np.testing.assert_allclose(scores[:, k], one.predict(X), rtol=0, atol=1e-7)
         np.testing.assert_allclose(scores.sum(axis=1), 2 - 4, rtol=0, atol=1e-7)
 
-    @pytest.mark.filterwarnings("ignore:A target has the same value")
     @BY_GIVEN_WEIGHTS
     def test_outputs_are_solved_each_for_itself(self, rows, name):
         options = MACHINES[name]
@@ -653,7 +652,6 @@ class TestEdges:
         np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-12)
 
     @pytest.mark.parametrize("value", [3.0, 0.0, -1e9])
-    @pytest.mark.filterwarnings("ignore:A target has the same value")
     def test_constant_target(self, rows, options, value):
         model = regressor(**options).fit(rows[0], np.full(150, value))
         np.testing.assert_allclose(model.predict(rows[0]), value, rtol=1e-12)

@@ -344,7 +344,6 @@ def test_few_rows(n):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:A target has the same value")
 def test_constant_target():
     std = regressor().fit(X[:100], np.ones(100)).predict(NEW, return_std=True)[1]
     assert (std < 1e-6).all()

@@ -164,7 +164,6 @@ def test_half_lives_of_any_size(half_life):
     )
 
 
-@pytest.mark.filterwarnings("ignore:A target has the same value")
 def test_all_is_forgotten_in_the_end():
     """A penalty that is chosen, a column without spread, and rows far beyond the
     half-life.

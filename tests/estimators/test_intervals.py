@@ -467,7 +467,6 @@ def test_widths_follow_a_column_that_moves_the_noise_alone():
             assert ((shares > 0.8) & (shares < 0.97)).all(), shares
 
 
-@pytest.mark.filterwarnings("ignore:A target has the same value")
 def test_intervals_of_a_constant_target_are_that_target():
     rows = np.random.default_rng(0).standard_normal((2500, 2))
     model = KernelMachineRegressor(

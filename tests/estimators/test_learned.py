@@ -632,7 +632,6 @@ def test_a_hybrid_that_is_asked_for_is_fitted():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:A target has the same value")
 def test_several_outputs_and_constant_ones():
     X, y = smooth(400, 2)
     Y = np.stack([y, np.full(len(y), 3.0), -100 * y], axis=1)

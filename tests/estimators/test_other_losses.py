@@ -366,7 +366,6 @@ def test_squared_hinge():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:A target has the same value")
 def test_poisson():
     """The minimum of scikit-learn's on linear features; near the truth by default;
     refused without counts.
