@@ -277,9 +277,11 @@ class LossProblem:
             return first_trial
 
         def is_preferred(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
+            # Without a step it is as good as its start, but for rounding
+            if not other.n_steps:
+                return False
             if not is_larger:
-                # Without a step it is the best one, but for rounding
-                return other.n_steps > 0 and self.is_clearly_better(other, best)
+                return self.is_clearly_better(other, best)
             if self.sweeps:
                 return not self.is_clearly_better(best, other)
             return other.loss < (1 - POLICY.worthwhile) * best.loss
