@@ -115,7 +115,9 @@ class Summary:
         """
         from bochner.loops.vectors import column_moments
 
-        values, weight = (np.require(A, np.float64, "CW") for A in (values, weight))
+        values, weight = (
+            np.require(A, np.float64, ["C", "W"]) for A in (values, weight)
+        )
         weights, mean, residual, squares = np.zeros((4, values.shape[1]))
         low, high = np.full_like(mean, np.inf), np.full_like(mean, -np.inf)
         many = np.zeros_like(mean, bool)
