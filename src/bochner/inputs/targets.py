@@ -47,8 +47,6 @@ def mean_and_scale(moments: Summary) -> tuple[Floats, Floats]:
             "value, of integers before they become floating-point numbers."
         )
     scale[~differ] = 1.0
-    if (moments.weight[~differ] > 1).any():
-        warn("A target has the same value in all rows: there is nothing to learn.")
     return moments.mean, scale
 
 
