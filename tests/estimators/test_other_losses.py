@@ -708,3 +708,15 @@ def test_copies_choose_what_weights_choose(loss):
     np.testing.assert_allclose(
         getattr(copies, predict)(X), getattr(weighted, predict)(X), rtol=1e-6
     )
+
+
+def test_where_bins_tell_nothing_the_penalty_stays_where_the_search_begins():
+    """Larger ones are as good, for ever: that of all rows is not the largest."""
+    rng = np.random.default_rng(3000)
+    X, y = rng.standard_normal((3000, 6)), rng.integers(0, 3, 3000)
+    model = KernelMachineClassifier(
+        features=BinningFeatures(Laplacian(2.0), 20, random_state=0),
+        loss="logistic",
+        random_state=0,
+    ).fit(X, y)
+    assert model.alpha_ < 10.0

@@ -59,11 +59,11 @@ def column_moments(
 ):
     """Weighted moments and extremes of columns, NaN being missing.
 
-    values : array of shape (n, q); weight : array of shape (n,), positive. Of shape
-    (q,), zeros before: weights, the sum of those that have a value; mean; residual,
-    overwritten; squares, the sum of squared deviations from the mean; between, whether
-    a value lies strictly between the extremes. low, high : shape (q,), infinity and
-    minus infinity before.
+    values : array of shape (n, q); weight : array of shape (n,), positive. low, high :
+    arrays of shape (q,), infinity and minus infinity before. Of shape (q,), zeros
+    before: weights, the sum of those that have a value; mean; residual, room for what
+    rounding leaves; squares, the sum of squared deviations from the mean; between,
+    whether a value lies strictly between the extremes.
     """
     for i in range(values.shape[0]):
         w, row = weight[i], values[i]
@@ -83,7 +83,7 @@ def column_moments(
             residual[j] += w * d
             squares[j] += w * d * d
             between[j] |= (v > low[j]) & (v < high[j])
-    # What rounding has left of the sum of the deviations
+    # The sum of the deviations is what rounding has left in the mean
     for j in range(mean.shape[0]):
         error = residual[j] / weights[j] if weights[j] > 0 else 0.0
         squares[j] = max(squares[j] - weights[j] * error * error, 0.0)
