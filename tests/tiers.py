@@ -19,7 +19,10 @@ SLOW_PLACES = (
     "test_examples.py",
     "test_versions.py",
 )
-SLOW_CHECKS = ("check_classifiers_train",)  # of scikit-learn
+SLOW_CHECKS = (  # of scikit-learn
+    "check_classifiers_train",
+    "KernelMachineRegressor()-check_regressor_data_not_an_array",
+)
 # Which start other processes
 SLOW_FIXTURES = {"client", "local_cluster", "new_process", "processes"}
 # Of the processor, that a test outside of the slow tier may take on the machine below

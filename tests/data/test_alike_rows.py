@@ -149,6 +149,7 @@ def test_shares_are_intraclass_correlations():
     assert np.isnan(found[4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [KernelMachineRegressor, KernelMachineClassifier])
 def test_a_fit_says_it_once_and_not_where_it_is_given(model):
     frame, number, y = patients(30, 8)

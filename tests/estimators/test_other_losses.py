@@ -31,7 +31,10 @@ from bochner import (
     load,
     save,
 )
+from bochner.estimators.number_losses import with_shift
 from bochner.kernels import Gaussian, Laplacian
+from bochner.selection.validation import HeldOutPredictions
+from bochner.solvers.losses import Quantile
 
 
 def scaled(load_data):
@@ -401,6 +404,94 @@ def test_poisson():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_rates_of_many_orders_of_magnitude(seed):
+    """The small rates are found too, though the large ones have most of the loss."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(6000, 3))
+    mean = np.exp(3 * X[:, 0] + 0.5 * X[:, 1] - 0.5)
+    y = rng.poisson(mean).astype(float)
+    model = KernelMachineRegressor(loss="poisson", random_state=0)
+    model.fit(X[:3000], y[:3000])
+    X, mean, y = X[3000:], mean[3000:], y[3000:]
+    predicted = model.predict(X)
+    order = np.argsort(mean)
+    for rows in np.split(order, 3):  # were 60, 4 and 1 times the true rates
+        assert 1 / 3 < predicted[rows].mean() / mean[rows].mean() < 3
+    assert np.median(abs(np.log(predicted / mean))) < 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [0.02, 0.05])
+def test_quantiles_at_a_sharp_end(q, tmp_path):
+    """Exponential noise has no targets below the function, and most just above it: the
+    pinball loss of new rows is that of the quantile, again after a refit to other rows
+    and in a file.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12_000, 4))
+    y = X[:, 0] + rng.exponential(size=len(X))
+    least = mean_pinball_loss(y[4000:], X[4000:, 0] - np.log(1 - q), alpha=q)
+
+    def assert_is_quantile(predicted):
+        assert mean_pinball_loss(y[4000:], predicted, alpha=q) < 1.05 * least
+        assert q / 4 < np.mean(y[4000:] < predicted) < 2 * q
+
+    options = {"loss": "quantile", "quantile": q, "random_state": 0}
+    model = KernelMachineRegressor(**options).fit(X[:2000], y[:2000])
+    assert_is_quantile(model.predict(X[4000:]))
+    save(model, tmp_path / "model.safetensors")
+    loaded = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    loaded.refit(X[2000:4000], y[2000:4000])
+    assert_is_quantile(loaded.predict(X[4000:]))
+    model.refit(X[:2000], y[:2000])
+    np.testing.assert_allclose(
+        model.predict(X), load(tmp_path / "model.safetensors").predict(X), atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("q", [0.05, 0.5, 0.9])
+def test_shifts_of_quantiles(q, grouped):
+    """None within a standard error of the share, and else to its nearer end, which
+    NumPy's quantile of the errors tells; a group of copies counts as one row.
+    """
+    rng = np.random.default_rng(0)
+    errors = rng.normal(size=(400, 3)) - np.quantile(rng.normal(size=10**6), q)
+    errors += [-1.0, 0.0, 1.0]
+    group = None
+    if grouped:
+        errors, group = np.repeat(errors, 5, axis=0), np.repeat(np.arange(400), 5)
+    held_out = HeldOutPredictions(
+        0.5 - errors, np.full_like(errors, 0.5), np.ones(len(errors)), group=group
+    )
+    loss = Quantile(q, 0.1)
+    low, middle, high = with_shift(loss, held_out).shift
+    noise = np.sqrt(q * (1 - q) / 400)
+    ends = [np.quantile(errors[:, 0], q + noise), np.quantile(errors[:, 2], q - noise)]
+    np.testing.assert_allclose([low, high], ends, atol=0.05)
+    assert low < 0 < high
+    assert abs(middle) < 0.1
+    assert with_shift(loss, None) == loss
+
+
+@pytest.mark.slow
+def test_medians_of_targets_that_are_mostly_zero():
+    """A loss that is rounded off less is taken only where it is better for rows held
+    out: no median is worse than zero for all.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 4))
+    sizes = np.exp(X[:, 0] + np.sin(2 * X[:, 1]) + rng.normal(size=len(X)))
+    y = np.where(rng.uniform(size=len(X)) < 0.7, 0.0, sizes)
+    model = KernelMachineRegressor(loss="quantile", random_state=0)
+    predicted = model.fit(X[:1000], y[:1000]).predict(X[1000:])
+    zero = mean_pinball_loss(y[1000:], np.zeros(8000))
+    assert mean_pinball_loss(y[1000:], predicted) < 1.005 * zero
+
+
+@pytest.mark.slow
 def test_huber(tmp_path):
     """Outliers hardly move it; and it is scikit-learn's estimate of the same scale
     on linear features.
@@ -514,8 +605,8 @@ def test_few_rows(loss, K):
 
 @pytest.mark.slow
 def test_poisson_of_several_targets_and_of_rows_without_weight():
-    """A target of small counts is fitted as well beside one of large counts; rows of
-    weight zero are as none.
+    """A target of small counts is fitted as well beside one of large counts, and the
+    other way round; rows of weight zero are as none.
     """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 2))
@@ -628,6 +719,8 @@ def test_each_row_keeps_its_target_among_rows_of_the_same_place(
     if loss in ("huber", "quantile"):
         mean, scale = model.target_mean_[0], model.target_scale_[0]
         target, found = (y - mean) / scale, (found - mean) / scale
+        if loss == "quantile":
+            found = found - model._fitted_loss.shift
         parameter = float(
             np.squeeze(
                 model._fitted_loss.delta

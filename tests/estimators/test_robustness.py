@@ -34,6 +34,7 @@ def test_a_common_factor_of_the_weights_changes_nothing(factor):
     np.testing.assert_allclose(scaled.predict(X), plain.predict(X), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_choose_nothing():
     X, y = wavy(6000)
     weight = np.zeros(len(y))

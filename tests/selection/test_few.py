@@ -308,6 +308,7 @@ class TestMachine:
         assert "learned" in model.report_.chosen
         assert model.score(X[400:], y[400:]) > 0.8
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "options",
         [

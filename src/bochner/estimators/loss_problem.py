@@ -103,21 +103,22 @@ class LossProblem:
     loss : Loss
     tol : float
         Relative error at which to stop; zero where rows held out tell the steps.
-    relative : array of shape (K, 1) or float
-        Factors on the ridge penalties, for each output.
     budget : Budget
         Of the time for it: steps and trials end with it.
     by_newton : bool
         Whether Newton's method minimises the loss of bins alone too, not sweeps.
+    n_iterations : int
+        Of conjugate gradients in a step of Newton's method, at the most, where rows
+        held out tell how many steps there are.
     """
 
     ridge: IterativeRidge
     folds: list[Fold]
     loss: Loss
     tol: float = 0.0
-    relative: NDArray | float = 1.0
     budget: Budget = field(default_factory=Budget)
     by_newton: bool = False
+    n_iterations: int = POLICY.most_passes
 
     @property
     def targets(self) -> NDArray:
@@ -397,7 +398,7 @@ class LossProblem:
         blocks = self.ridge.blocks
         if fold is not None:
             blocks = Without(blocks, fold.fitted)
-        penalty = np.full((len(point[0]), 1), alpha) * self.relative
+        penalty = np.full((len(point[0]), 1), alpha) / self.loss.scale
         return Reweighted(blocks, self.loss, penalty, *point, self.ridge.dtype)
 
     def _minimise(
@@ -419,7 +420,7 @@ class LossProblem:
             )
         if not self.tol:
             return minimise(
-                problem, inverse, 0.0, n_steps, POLICY.most_passes, look, is_late
+                problem, inverse, 0.0, n_steps, self.n_iterations, look, is_late
             )
         most = POLICY.most_iterations
         n_steps = minimise(problem, inverse, self.tol, most, most, is_late=is_late)

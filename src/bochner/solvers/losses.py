@@ -42,6 +42,8 @@ class Loss(ABC):
 
     # Whether the fitted values of a row depend on one another's curvature
     coupled: ClassVar[bool] = False
+    # What losses of outputs are divided by, (K, 1), and so their ridge penalties too
+    scale: float | NDArray = 1.0
 
     @abstractmethod
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
@@ -179,6 +181,9 @@ class Quantile(Loss):
         The quantile, within 0 and 1.
     width : float or array of shape (K, 1)
         h, in units of the targets.
+    shift : float or array of shape (K,)
+        What is added to the fitted values in the end, so that a share q of the rows
+        that were held out lies below them.
 
     References
     ----------
@@ -188,6 +193,7 @@ class Quantile(Loss):
 
     q: float
     width: float | NDArray
+    shift: float | NDArray = 0.0
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         U = Y - F
@@ -198,14 +204,23 @@ class Quantile(Loss):
         return s - self.q, s * (1 - s) / self.width
 
 
+@dataclass(frozen=True)
 class Poisson(Loss):
     """Half the deviance of counts y whose mean is exp(f): exp(f) - y f - y + y log
     y.
+
+    Attributes
+    ----------
+    scale : float or array of shape (K, 1)
+        What the deviance of an output is divided by: of several the largest counts
+        would else choose penalty and steps alone.
     """
 
+    scale: float | NDArray = 1.0
+
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
-        return (np.exp(F) - Y * F - Y + xlogy(Y, Y)).sum(axis=0)
+        return ((np.exp(F) - Y * F - Y + xlogy(Y, Y)) / self.scale).sum(axis=0)
 
     def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
-        means = np.exp(F)
-        return means - Y, means
+        means = np.exp(F) / self.scale
+        return means - Y / self.scale, means
