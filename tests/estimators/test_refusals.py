@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.utils import Bunch
@@ -186,6 +187,24 @@ def test_targets_of_classes():
         KernelMachineClassifier(**FAST).fit(X, np.column_stack([Y, Y]))
 
 
+@pytest.mark.parametrize("weight", [-1.0, np.nan])
+def test_weights_of_classes(weight):
+    model = KernelMachineClassifier(**FAST, class_weight={0.0: weight, 1.0: 2})
+    with pytest.raises(ValueError, match="class_weight must not be negative or missin"):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [int, bool, float])
+def test_labels_that_are_objects(kind):
+    """Numbers in a column of objects are the labels that they are."""
+    labels = (X[:, 0] > 0).astype(kind)
+    model = KernelMachineClassifier(**FAST, random_state=0)
+    expected = clone(model).fit(X, labels)
+    model.fit(X, labels.astype(object))
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.classes_.dtype == labels.dtype
+
+
 @pytest.mark.parametrize("labels", [[-1, 0, 1], [-1.0, 0.0, 1.0], [-1, 1, 2, 3]])
 def test_labels_that_mark_none(labels):
     y = np.resize(labels, 30)
@@ -251,6 +270,8 @@ def test_weights(estimator, weight, message):
         ({"alpha": np.nan}, ValueError, "alpha must be positive"),
         ({"alpha": np.inf}, ValueError, "alpha must be positive"),
         ({"alpha": [1.0, 0.0]}, ValueError, "alpha must be positive"),
+        ({"alpha": 1e-40}, ValueError, "alpha must be positive, within 1e-25 and 1e25"),
+        ({"alpha": [1.0, 1e40]}, ValueError, "alpha must be positive, within 1e-25"),
         ({"alpha": []}, TypeError, "alpha must be a positive number"),
         ({"alpha": None}, TypeError, "alpha must be a positive number"),
         ({"alpha": True}, TypeError, "alpha must be a positive number"),

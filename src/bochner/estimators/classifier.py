@@ -502,6 +502,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 if label not in absent
             }
             factors = compute_class_weight(class_weight, classes=labels, y=labels)
+            if not (factors >= 0).all():
+                weights = ", ".join(
+                    f"{weight!r:.20}" for weight in class_weight.values()
+                )
+                raise ValueError(
+                    f"class_weight must not be negative or missing, got {weights}."
+                )
         return rows.with_class_weights(factors, self.verbose)
 
     def _learn_target(self, rows: TrainingRows, classes: Any = None) -> Targets:

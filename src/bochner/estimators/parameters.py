@@ -365,10 +365,10 @@ def _are_numbers(value: Any) -> bool:
     return values.dtype.kind in "iuf" and values.ndim <= 1 and values.size > 0
 
 
-def _are_positive(value: Any) -> bool:
+def _are_in_range(value: Any) -> bool:
     import numpy as np
 
-    return bool(np.all((np.asarray(value) > 0) & np.isfinite(value)))
+    return bool(np.all((np.asarray(value) >= LEAST) & (np.asarray(value) <= MOST)))
 
 
 def _is_seed(value: Any) -> bool:
@@ -379,6 +379,10 @@ def _is_seed(value: Any) -> bool:
 
     return check_random_state(value) is not None
 
+
+# Beyond these the reciprocals of numbers, or sums of them, overflow
+LEAST, MOST = 1e-25, 1e25
+RANGE_NAME = "positive, within 1e-25 and 1e25"
 
 KINDS = {
     "kernel": Kind("a Kernel", _is_kernel),
@@ -401,12 +405,8 @@ KINDS = {
         "above 0 and below 1",
         float,
     ),
-    "number": Kind(
-        "a positive number", _is_number, _are_positive, "positive and finite", float
-    ),
-    "numbers": Kind(
-        "a sequence of them", _are_numbers, _are_positive, "positive and finite"
-    ),
+    "number": Kind("a positive number", _is_number, _are_in_range, RANGE_NAME, float),
+    "numbers": Kind("a sequence of them", _are_numbers, _are_in_range, RANGE_NAME),
     "weights": Kind(
         "a dict of weights by label", lambda value: isinstance(value, Mapping)
     ),
