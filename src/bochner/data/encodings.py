@@ -292,7 +292,7 @@ class TextColumn(Encoding):
 
     @property
     def n_means(self) -> int:
-        """Number of mean targets."""
+        """Number of mean targets, with the flag of unknown categories."""
         return 0 if self.means is None else self.means.values.shape[2]
 
     @property
@@ -429,6 +429,8 @@ class TextColumn(Encoding):
         codes = [f"code{i}" for i in range(CODE_WIDTH * self.other)]
         other, gap = ["other"] * self.other, ["missing"] * self.gaps
         means = [f"mean{i}" for i in range(self.n_means)]
+        if self.means is not None and self.means.flags_unknown:
+            means[-1] = "unknown"
         return self.categories + other + codes + gap + means
 
     def tied(self, output_column: int, suffix: str) -> int:

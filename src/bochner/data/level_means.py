@@ -21,7 +21,9 @@ A row whose category comes in no other fold gets the mean of the categories, as 
 an unknown category does. The share of such rows estimates the share of new rows that
 will have unknown categories (Good, "The Population Frequencies of Species and the
 Estimation of Population Parameters", Biometrika 1953), so what is learned from the rows
-knows how little a nearly unique name tells.
+knows how little a nearly unique name tells. Where they are more than a few, a flag
+tells them from rows of categories that are near that mean: what the other columns say
+of an unknown category is another function.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ ROWS_A_SLOPE, MOST_OTHERS = 10, 400
 # near its truth
 COMMON = 20
 NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
+# Of the rows, that must have unknown categories, and known ones, for a flag of them
+FLAGGED_SHARE = 0.05
 KEY_BYTES = 8
 # Different numbers that may be codes; rows whose numbers are counted first
 MOST_CODES, LOOKED = 32, 1_000
@@ -76,9 +80,10 @@ class LevelMeans:
     ----------
     keys : uint64 array of shape (L,)
         Hashes of the categories, ascending; files so hold no text of the table.
-    values : array of shape (F, L + 1, T)
+    values : array of shape (F, L + 1, T) or (F, L + 1, T + 1)
         Means without the rows of each fold, or of all rows where F = 1. The last are
-        those of unknown categories: the mean of all others, by their rows.
+        those of unknown categories: the mean of all others, by their rows. A last
+        number, if there is one, is 1 for unknown categories and 0 for others.
     directions : array of shape (K, T)
         Combinations of the targets.
     """
@@ -87,9 +92,14 @@ class LevelMeans:
     values: Floats
     directions: Floats
 
+    @property
+    def flags_unknown(self) -> bool:
+        """Whether the last number tells unknown categories."""
+        return self.values.shape[2] > self.directions.shape[1]
+
     def of(self, codes: NDArray, labels: Sequence[str], fold: Any = 0) -> Floats:
         """Means for rows of some categories, -1 being missing, and folds; shape (n,
-        T).
+        T), or (n, T + 1) with a flag.
         """
         keys = np.append(level_keys(labels), MISSING)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -109,7 +119,7 @@ def level_means(
     fold: NDArray,
     y: NDArray,
     weight: NDArray,
-    directions: NDArray | None = None,
+    former: LevelMeans | None = None,
     others: NDArray | None = None,
 ) -> tuple[LevelMeans, LevelMeans] | None:
     """Learn the means; those for other rows, and those for these. None where they tell
@@ -124,8 +134,8 @@ def level_means(
     y : array of shape (n, K)
     weight : array of shape (n,)
         In distinct rows.
-    directions : array of shape (K, T), optional
-        Combinations of the targets, if these are known.
+    former : LevelMeans, optional
+        Of a fit, whose combinations of the targets, and flag, are taken.
     others : array of shape (n, d), optional
         Other columns, encoded, which explain a part of the targets.
     """
@@ -134,12 +144,14 @@ def level_means(
     F = int(fold.max()) + 1
     total = float(weight.sum())
     are_identifiers = total - L < LEAST_RECURRING * total
-    if directions is None and (are_identifiers or y.shape[1] > MOST_OUTPUTS):
+    if former is None and (are_identifiers or y.shape[1] > MOST_OUTPUTS):
         return None
     if others is not None:
         y = without_others(place, others, y, weight)
     y = _centred(y, weight)
-    if directions is None:
+    if former is not None:
+        directions = former.directions
+    else:
         # Those along which the means of categories vary most, means of unit spread
         n, means = group_means(place, y, weight)
         moments = means.T @ (n[:, np.newaxis] * means) / n.sum()
@@ -158,7 +170,8 @@ def level_means(
     # Sums of each level over the rows of each fold, all rows, and the other folds
     cells = fold * L + place
     n = n[:, np.newaxis]
-    elsewhere = n - np.bincount(cells, weight, F * L).reshape(F, L, 1)
+    n_of_fold = np.bincount(cells, weight, F * L).reshape(F, L, 1)
+    elsewhere = n - n_of_fold
     sums = group_sums(cells, aims, weight, F * L).reshape(F, L, -1)
     sum_all = sums.sum(axis=0)
     least = np.finfo(float).tiny
@@ -168,6 +181,12 @@ def level_means(
     whole = np.where(n > 0, whole, average)[np.newaxis]
     without = np.where(n > COMMON * more, without[:1], without)
     without = np.where(elsewhere > 0, without, average)
+    unknown_share = n_of_fold[elsewhere <= 0].sum() / total
+    is_flagged = FLAGGED_SHARE <= unknown_share <= 1 - FLAGGED_SHARE
+    if is_flagged if former is None else former.flags_unknown:
+        whole = np.append(whole, n[np.newaxis] <= 0, axis=2)
+        without = np.append(without, elsewhere <= 0, axis=2)
+        average = np.append(average, [[1.0]], axis=1)
     keys = np.append(level_keys(labels), MISSING)[used]
     order = np.argsort(keys)
     for_others, for_these = (

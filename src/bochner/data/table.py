@@ -662,14 +662,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if column.means is None if again else not column.other:
                 continue
             codes, labels = self.values_of(rows.X, column.index)
-            directions = column.means.directions if column.means else None
             pair = level_means(
                 codes,
                 labels,
                 rows.fold,
                 rows.y,
                 rows.distinct_weight,
-                directions,
+                column.means,
                 others,
             )
             if pair is not None:
