@@ -124,6 +124,7 @@ def test_a_row_has_the_mean_of_rows_in_other_folds():
     fold = rng.integers(4, size=1500)
     codes, labels = coded(X)
     _, these = level_means(codes, labels, fold, y[:, np.newaxis], np.ones(1500))
+    assert not these.flags_unknown  # of hardly any row
     got = these.of(codes, labels, fold)[:, 0]
     more = analysis_of_variance(X["town"].to_numpy(), y)
     centred = (y - y.mean()) * these.directions[0, 0]
@@ -149,6 +150,20 @@ def test_a_category_of_a_single_fold_is_unknown_to_its_rows():
     assert unknown == pytest.approx(known.mean())
     got = these.of(codes, labels, fold)[:, 0]
     np.testing.assert_allclose(got[alone], unknown)
+    flag = these.of(codes, labels, fold)[:, 1]
+    np.testing.assert_array_equal(flag, alone)
+    assert others.flags_unknown
+    assert not others.of(codes, labels)[:, 1].any()
+    assert others.of(np.array([0]), ["never seen"])[0, 1] == 1
+    again, _ = level_means(
+        codes[~alone],
+        labels,
+        fold[~alone],
+        y[~alone, np.newaxis],
+        np.ones(np.count_nonzero(~alone)),
+        others,
+    )
+    assert again.flags_unknown  # as in the fit, though none is unknown
     assert np.corrcoef(got[~alone], known[~alone])[0, 1] > 0.9
     assert np.ptp(known[alone]) > 1
 

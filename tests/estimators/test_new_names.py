@@ -39,9 +39,9 @@ def sales(seed):
 
 @pytest.mark.slow
 def test_names_do_no_harm_to_new_ones_and_tell_known_ones():
-    """Against the same table without the names: mean of two tables."""
+    """Against the same table without the names: mean of three tables."""
     scores = []
-    for seed in range(2):
+    for seed in range(3):
         X, y, X_later, y_later, is_new = sales(seed)
         for columns in ([*NUMBERS, "name"], NUMBERS):
             model = KernelMachineRegressor(random_state=0).fit(X[columns], y)
@@ -49,7 +49,7 @@ def test_names_do_no_harm_to_new_ones_and_tell_known_ones():
             scores += [
                 r2_score(y_later[rows], predicted[rows]) for rows in (is_new, ~is_new)
             ]
-    new, known, new_without, known_without = np.mean(np.reshape(scores, (2, 4)), axis=0)
+    new, known, new_without, known_without = np.mean(np.reshape(scores, (3, 4)), axis=0)
     assert new > new_without - 0.02
     assert known > known_without
     assert known > 0.97

