@@ -121,7 +121,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         metric are selected by squared errors, for "huber" and "quantile" of targets
         clipped at three times the interquartile range beyond the quartiles.
     quantile : float, default=0.5
-        The quantile that loss="quantile" fits; 0.5 is the median.
+        The quantile that loss="quantile" fits; 0.5 is the median. Predictions are
+        shifted by a constant until this share of the rows that the fit held out lies
+        below them, within a standard error.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses
         conjugate gradients on features that are stored in memory if they fit. "auto" is

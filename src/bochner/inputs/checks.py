@@ -83,7 +83,7 @@ def checked_labels(estimator: Any, X: Any, y: Any) -> NDArray:
     require_target(estimator, y)
     y = one_label_a_row(y)
     refuse_mixed(y)
-    if y.dtype == object and y.size and not isinstance(y[0], str):
+    if y.dtype == object and y.size and isinstance(y[0], Real):
         y = np.asarray(y.tolist())
     check_classification_targets(y)
     check_consistent_length(X, y)

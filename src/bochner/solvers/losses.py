@@ -182,8 +182,8 @@ class Quantile(Loss):
     width : float or array of shape (K, 1)
         h, in units of the targets.
     shift : float or array of shape (K,)
-        What is added to the fitted values in the end, so that a share q of the rows
-        that were held out lies below them.
+        What is added to the fitted values in the end, so that about a share q of the
+        rows that were held out lies below them.
 
     References
     ----------
