@@ -37,9 +37,27 @@ def test_the_first_of_several_stands_for_all(X, noise, kind):
     rng = np.random.default_rng(1)
     copies = np.tile(X, (3, 1)) * (1 + noise * rng.normal(size=(1500, 3)))
     first = near_copies(kind(copies))
-    # A value on the border of two multiples may be told from its copy, which one of
-    # 1,000 is.
-    assert np.mean(first == np.tile(np.arange(500), 3)) > 0.98
+    np.testing.assert_array_equal(first, np.tile(np.arange(500), 3))
+
+
+@pytest.mark.parametrize("n_columns", [1, 4, 20, 100])
+def test_copies_in_single_precision(n_columns):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, n_columns))
+    order = rng.permutation(2000)
+    first = near_copies(np.vstack([X, X[order].astype(np.float32)]))
+    if n_columns == 1:  # of which some of 2,000 are near one another by chance
+        assert np.mean(first[2000:] == order) > 0.99
+        return
+    np.testing.assert_array_equal(first[:2000], np.arange(2000))
+    np.testing.assert_array_equal(first[2000:], order)
+
+
+def test_a_chain_of_near_rows_is_no_copy_of_its_first():
+    x = np.arange(4000.0) / 2 * 1e-6  # each is near the next, of a range of 1
+    first = near_copies(np.concatenate([x, [0.0] * 2000, [1.0] * 2000])[:, np.newaxis])
+    numbers = np.arange(4000)
+    assert np.max(numbers - first[:4000]) <= 3
 
 
 def test_columns_of_text_few_values_and_constants_have_to_be_equal():
@@ -69,8 +87,9 @@ def test_missing_values_agree(X):
     assert near_copies(X)[-1] == 0
 
 
-def test_an_outlier_does_not_make_others_alike(X):
-    X = np.vstack([X, [[1e300, 0, 0]]])
+@pytest.mark.parametrize("far", [1e300, 1.7e308, np.inf])
+def test_an_outlier_does_not_make_others_alike(X, far):
+    X = np.vstack([X, [[far, 0, 0]], [[-far, 0, 0]]])
     assert near_copies(X) is None
 
 

@@ -79,32 +79,60 @@ def distinct_rows(X: Any, weight: NDArray) -> tuple[Indices | slice, NDArray]:
     return first[order], np.bincount(of, weight)[order]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def near_copies(X: Any) -> Indices | None:
     """Number of the first row that agrees with each in all columns, but for numbers
     that are very near; (n,).
 
-    Numbers agree that round to one multiple of a millionth of the column's
-    interquartile range. None where no row agrees with an earlier one, and for sparse
-    matrices.
+    Numbers agree whose difference is at most a millionth of the column's interquartile
+    range. Rows are sorted by a random combination of these, in which copies are
+    neighbours, as they are not on a grid: of many columns one has a line between them.
+    None where no row agrees with an earlier one, and for sparse matrices.
 
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d)
     """
-    if sp.issparse(X) or X.shape[0] < 2:
+    n, d = X.shape
+    if sp.issparse(X) or n < 2:
         return None
-    row_numbers = drawn(np.arange(X.shape[0]))
-    sums = np.zeros(X.shape[0], np.uint64)
-    multipliers = _odd_numbers(X.shape[1])
+    sample = drawn(np.arange(n))
+    multipliers = _odd_numbers(d)
+    factors = np.random.default_rng(0).uniform(1, 2, d) * np.resize([1, -1], d)
+    exact = np.zeros(n, np.uint64)
+    place = np.zeros(n)
+    units = np.zeros(d)
     for j, (kind, values) in enumerate(_read_columns(X)):
-        if kind == "number":
-            values = _rounded(values[:, 0], row_numbers)[:, np.newaxis]
-        sums += _value_bits(values) * multipliers[j]
-        # Rows that differ in the first columns agree in no more of them
-        if j & (j + 1) == 0 and n_distinct(sums) == len(sums):
-            return None
-    _, first, group = np.unique(sums, return_index=True, return_inverse=True)
-    return None if len(first) == len(sums) else first[group]
+        units[j] = NEAR * _quartile_range(values[sample, 0]) if kind == "number" else 0
+        if units[j]:
+            numbers = values[:, 0]
+            is_finite = np.isfinite(numbers)
+            if not is_finite.all():
+                exact += _bits(np.where(is_finite, 0.0, numbers)) * multipliers[j]
+                numbers = np.where(is_finite, numbers, 0.0)
+            place += numbers * (factors[j] / units[j])
+        else:
+            exact += _value_bits(values) * multipliers[j]
+    order = np.lexsort((place, exact))
+    reach = np.sqrt(d)
+    is_pair = (np.diff(place[order]) <= reach) & (np.diff(exact[order]) == 0)
+    pair = np.flatnonzero(is_pair)
+    for j, (_, values) in enumerate(_read_columns(X)):
+        if units[j]:
+            change = values[order[pair + 1], 0] - values[order[pair], 0]
+            pair = pair[~(np.abs(change) > units[j])]
+    starts = np.ones(n, bool)
+    starts[pair + 1] = False
+    # A chain of neighbours ends where it has gone too far from its first row
+    first = np.flatnonzero(starts)[np.cumsum(starts) - 1]
+    steps = np.floor((place[order] - place[order[first]]) / reach)
+    starts[1:] |= np.diff(steps) != 0
+    if starts.all():
+        return None
+    copied = np.empty(n, np.intp)
+    least = np.minimum.reduceat(order, np.flatnonzero(starts))
+    copied[order] = least[np.cumsum(starts) - 1]
+    return copied
 
 
 def may_come_again(n_different: int, n_rows: int) -> bool:
@@ -163,20 +191,15 @@ def _read_columns(X: Any) -> Iterator[tuple[str, Any]]:
         yield read_unchecked(column, column_name(names, j))
 
 
-def _rounded(values: NDArray, sample_rows: Indices) -> Floats:
-    """Numbers of a column rounded to a millionth of the interquartile range of some
-    rows; as they are where it is zero.
+def _quartile_range(values: NDArray) -> float:
+    """Interquartile range of the finite ones of some numbers; zero where there are
+    none, or where it is no normal number.
     """
-    sample = values[sample_rows]
-    sample = sample[np.isfinite(sample)]
-    if not len(sample):
-        return values
-    upper, lower = np.quantile(sample, [0.75, 0.25])
-    unit = NEAR * (upper - lower)
-    if not np.finfo(np.float64).tiny < unit < np.inf:
-        return values
-    with np.errstate(over="ignore"):
-        return np.rint((values - lower) / unit)
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return 0.0
+    width = float(np.subtract(*np.quantile(finite, [0.75, 0.25])))
+    return width if np.finfo(np.float64).tiny / NEAR < width < np.inf else 0.0
 
 
 def uniform(hashes: NDArray, seed: int) -> Floats:
