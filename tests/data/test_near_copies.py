@@ -53,6 +53,20 @@ def test_copies_in_single_precision(n_columns):
     np.testing.assert_array_equal(first[2000:], order)
 
 
+@pytest.mark.parametrize("far", [1e9, -1e30, 1e300, np.nan])
+def test_copies_of_rows_with_a_number_for_missing_ones(X, far):
+    """Which stands apart from all others, so that they are nothing beside it."""
+    X = X / [1, 1e6, 1e-6]
+    X[::5, 0] = far
+    order = np.random.default_rng(1).permutation(500)
+    first = near_copies(np.vstack([X, X[order] * (1 + 1e-9)]))
+    has_number = X[order, 0] != far
+    np.testing.assert_array_equal(first[:500], np.arange(500))
+    np.testing.assert_array_equal(first[500:][has_number], order[has_number])
+    first = near_copies(np.vstack([X, X[order]]))
+    np.testing.assert_array_equal(first[500:], order)
+
+
 def test_a_chain_of_near_rows_is_no_copy_of_its_first():
     x = np.arange(4000.0) / 2 * 1e-6  # each is near the next, of a range of 1
     first = near_copies(np.concatenate([x, [0.0] * 2000, [1.0] * 2000])[:, np.newaxis])

@@ -27,6 +27,9 @@ from bochner.data.outliers import drawn
 from bochner.engines.local import for_tiles
 
 NEAR = 1e-6  # of an interquartile range, within which numbers agree
+# Times that, from which on a floating-point number has hardly a digit for it: it would
+# take those of other columns from a sum
+FAR = 1e15
 MANY_VALUES = 0.1  # of a number of rows, that differ in a quantity
 # Of the rows, that must differ, lest equal ones be levels that come again; different
 # rows, fewer of which are levels whatever they hold
@@ -106,10 +109,10 @@ def near_copies(X: Any) -> Indices | None:
         units[j] = NEAR * _quartile_range(values[sample, 0]) if kind == "number" else 0
         if units[j]:
             numbers = values[:, 0]
-            is_finite = np.isfinite(numbers)
-            if not is_finite.all():
-                exact += _bits(np.where(is_finite, 0.0, numbers)) * multipliers[j]
-                numbers = np.where(is_finite, numbers, 0.0)
+            is_near = np.abs(numbers) < FAR * units[j]
+            if not is_near.all():
+                exact += _bits(np.where(is_near, 0.0, numbers)) * multipliers[j]
+                numbers = np.where(is_near, numbers, 0.0)
             place += numbers * (factors[j] / units[j])
         else:
             exact += _value_bits(values) * multipliers[j]
