@@ -67,6 +67,22 @@ def test_maps_that_were_fitted_behind_an_encoder_are_refused(
                 machine(features=features).fit(rows[0], y)
 
 
+def test_parts_of_a_hybrid_that_was_fitted_are_refused_one_by_one(rows, tmp_path):
+    hybrid = KernelMachineRegressor(
+        features="hybrid", n_components=32, random_state=0
+    ).fit(*rows)
+    save(hybrid, tmp_path / "model.safetensors")
+    for features in (
+        hybrid.features_,
+        load(tmp_path / "model.safetensors").features_,
+        hybrid.resized(2).features_,
+    ):
+        parameters = features.get_params(deep=False)["maps"]
+        for part in (*parameters, ConcatenatedFeatures(parameters)):
+            with pytest.raises(ValueError, match="refit on the fitted model"):
+                KernelMachineRegressor(features=clone(part)).fit(*rows)
+
+
 def test_kernels_that_were_learned_behind_an_encoder_are_refused(rows, learned):
     for kernel in (
         learned.kernel_,

@@ -174,8 +174,11 @@ def _with_all_within(part: Any) -> Iterator[Any]:
             if isinstance(inner, Kernel):
                 yield from _with_all_within(inner)
     elif not isinstance(part, Metric):
-        for leaf in leaves(part):
-            yield from (*leaf.metrics, leaf.features)
+        # Maps side by side were drawn as copies of their parameters, which can be
+        # taken alone
+        for features in (part, *getattr(part, "maps", ())):
+            for leaf in leaves(features):
+                yield from (*leaf.metrics, leaf.features)
 
 
 def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> Floats:
