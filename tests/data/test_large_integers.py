@@ -40,6 +40,7 @@ def noted(work):
         (FRAME, "id"),
         (FRAME.astype({"id": "Int64"}), "id"),
         (FRAME.astype({"id": "uint64"}), "id"),
+        (FRAME.astype({"id": object}), "id"),
         (pl.from_pandas(FRAME), "id"),
         (pa.Table.from_pandas(FRAME), "id"),
     ],
@@ -50,6 +51,7 @@ def noted(work):
         "pandas",
         "nullable",
         "pandas unsigned",
+        "objects",
         "polars",
         "arrow",
     ],
@@ -82,7 +84,9 @@ def test_integers_that_floats_tell_apart_are_not_named():
         LARGE - 2**60,
         np.where(OTHER > 0, 0, LARGE),
     )
-    TableEncoder().fit(np.column_stack(columns))  # a warning would be an error
+    rows = np.column_stack(columns)
+    for table in (rows, pd.DataFrame(rows, dtype=object)):
+        TableEncoder().fit(table)  # a warning would be an error
 
 
 def test_rows_without_weight_do_not_count():

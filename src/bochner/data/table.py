@@ -35,6 +35,7 @@ from bochner.data.columns import (
     infinity,
     read_column,
     unique_names,
+    without_frame,
 )
 from bochner.data.encodings import (
     CodeColumn,
@@ -322,12 +323,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight : array of shape (n,) or None
         """
         for j in self.statistic_.constant_columns():
-            column = column_values(X, j)
-            is_frame = isinstance(column, nw.Series)
-            dtype = column.dtype
-            are_whole = dtype.is_integer() if is_frame else dtype.kind in "iu"
+            column = without_frame(column_values(X, j))
             if weight is not None:
                 column = column[np.flatnonzero(weight)]
+            if column.dtype == object:
+                column = np.array([one for one in column if isinstance(one, int)], "O")
+                are_whole = len(column) > 0
+            elif isinstance(column, nw.Series):
+                are_whole = column.dtype.is_integer()
+            else:
+                are_whole = column.dtype.kind in "iu"
             if are_whole and column.min() < column.max():
                 warn(
                     f"Column {self.statistic_.name(j)!r} counts as constant: its {WHY};"
