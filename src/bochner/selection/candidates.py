@@ -206,12 +206,7 @@ def fit_hybrid(
         learned_metrics.n_grids,
     )
     most = problem.space.n_components or max(
-        2,
-        min(
-            POLICY.hybrid_features,
-            problem.n_rows // 4,
-            stored_within_limit(problem.split.n_rows),
-        ),
+        2, min(POLICY.hybrid_features, stored_within_limit(problem.split.n_rows))
     )
 
     def of_size(n_grids: int) -> Maps:

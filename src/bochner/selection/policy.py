@@ -203,7 +203,7 @@ class Policy:
     # Ratio of the grids beside them in a trial to those of other trials: with as few
     # the model of Fourier features alone seems better
     hybrid_growth: int = 2
-    hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
+    hybrid_features: int = 1_000  # beside the bins, however few rows there are
     # Ridge penalties of the Fourier features beside bins, and in the same order of
     # these, that are tried in pairs
     hybrid_alphas: Numbers = (0.1, 0.01, 1.0)
