@@ -50,8 +50,7 @@ from bochner.sources.schema import Selection, require
 
 HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
 OCCUPIED = 0.25  # bins of a grid for each row of the sample
-# Iterations to the usual tolerance, where the choice does not tell how many
-BIN_STEPS = 30
+BIN_STEPS = 30  # iterations to the usual tolerance, about
 RESUMED_ITERATIONS = 11  # to that tolerance, from the solution for a sample
 MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
@@ -492,9 +491,8 @@ class Planner:
         text = f"bins of {size:,} grids"
         if wanted == "hybrid":
             text += " beside Fourier features"
-        steps = POLICY.traced_iterations if learned else BIN_STEPS
         why = COMPARED_BINS if wanted == "auto" else ""
-        return MapSize(text, size, False, steps=steps, why=why)
+        return MapSize(text, size, False, steps=BIN_STEPS, why=why)
 
     def refuse(self, room: int) -> NoReturn:
         """Raise MemoryError, which says what would fit."""

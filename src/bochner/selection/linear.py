@@ -111,6 +111,6 @@ def _fit_sparse_columns(kind: CandidateKind, race: Race) -> CandidateResult:
     features = concatenate(of_size(1)).draw(problem.n_columns)
     features.fit_sample(validator.X, validator.weight)
     trial = validator.iterate(
-        features, problem.penalties(POLICY.sparse_alphas), POLICY.longest_trace
+        features, problem.penalties(POLICY.sparse_alphas), POLICY.traced_iterations
     )
     return CandidateResult(kind.name, kind.rank, problem.n_columns, trial, of_size)

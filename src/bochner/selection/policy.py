@@ -122,8 +122,9 @@ class Policy:
     # Conjugate gradients and ridge penalties on rows that are held out.
     patience: int = 3  # iterations, or steps of another loss, without a worthwhile gain
     worthwhile: float = 1e-3  # of the loss
-    # Of bins, which are regularised by stopping: the best of them is taken
-    traced_iterations: int = 24
+    # Iterations for bins at the most, which are regularised by stopping: they end early
+    # where the loss stalls, and the best of them is taken
+    traced_iterations: int = 48
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
     # Times the kernel's variance and what a distinct row weighs; as far as for no noise
     bin_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0, 10.0)
@@ -139,8 +140,6 @@ class Policy:
     compared_rows: int = 1 << 14
     # Factors that are tried for a map side by side with others
     weight_steps: Numbers = (0.1, 10.0)
-    # Iterations of given penalties for bins, which end early where the loss stalls
-    longest_trace: int = 48
     resumed_steps: int = 2  # on all rows, after those without the rows held out
     # Over rows that are not in memory, for another loss than the squared one; and
     # iterations of conjugate gradients in each, where rows held out tell how many there

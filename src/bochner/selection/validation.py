@@ -687,11 +687,6 @@ class HeldOut:
             weight,
         )
 
-    @property
-    def _most_traced(self) -> int:
-        """Iterations; bins take more of them where there is little noise."""
-        return POLICY.traced_iterations if self.ridge.is_dense else POLICY.longest_trace
-
     def _trace(
         self,
         k: int,
@@ -760,7 +755,7 @@ class HeldOut:
             POLICY.trial_steps,
         )
         traces = [
-            self._trace(k, 1, steps or self._most_traced, losses=losses)
+            self._trace(k, 1, steps or POLICY.traced_iterations, losses=losses)
             for k in range(len(self.folds))
         ]
         for trace in traces:
