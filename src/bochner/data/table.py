@@ -35,7 +35,6 @@ from bochner.data.columns import (
     infinity,
     read_column,
     unique_names,
-    without_frame,
 )
 from bochner.data.encodings import (
     CodeColumn,
@@ -323,14 +322,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight : array of shape (n,) or None
         """
         for j in self.statistic_.constant_columns():
-            column = without_frame(column_values(X, j))
+            column = column_values(X, j)
             if weight is not None:
                 column = column[np.flatnonzero(weight)]
-            if column.dtype == object:
+            if isinstance(column, nw.Series) and column.dtype == nw.Object:
+                column = column.to_numpy()
+            if isinstance(column, nw.Series):
+                are_whole = column.dtype.is_integer()
+            elif column.dtype == object:
                 column = np.array([one for one in column if isinstance(one, int)], "O")
                 are_whole = len(column) > 0
-            elif isinstance(column, nw.Series):
-                are_whole = column.dtype.is_integer()
             else:
                 are_whole = column.dtype.kind in "iu"
             if are_whole and column.min() < column.max():
