@@ -333,8 +333,6 @@ class MapSize(NamedTuple):
     dense : bool
     n_buckets : int
         Of each grid; 0 where there is one for each bin.
-    steps : int
-        Iterations of bins.
     why : str
         Why these features, where that is not plain.
     is_exact : bool
@@ -345,7 +343,6 @@ class MapSize(NamedTuple):
     size: int
     dense: bool
     n_buckets: int = 0
-    steps: int = BIN_STEPS
     why: str = ""
     is_exact: bool = False
 
@@ -424,7 +421,7 @@ class Planner:
             elif features.is_exact:
                 solver, reason = "exact", FEW_ROWS
             if not features.dense:
-                done = Pass("iterations on the stored bins", features.steps)
+                done = Pass("iterations on the stored bins", BIN_STEPS)
                 return [SolverPlan("cg", done, 12 * n * D, reason)]
             moments = Pass("the moments of the features", 1)
             stored = Pass("iterations on the stored features", USUAL_ITERATIONS)
@@ -452,8 +449,7 @@ class Planner:
             # The table of bins and the vectors; iterations from the solution for the
             # sample
             need += int((columns or D * OCCUPIED * self.sample) * (16 + 40 * K))
-            again = max(features.steps // 2, 2)
-            done = Pass("iterations, which look the bins up again", again)
+            done = Pass("iterations, which look the bins up again", BIN_STEPS // 2)
             reason = "bins are fitted on a sample first, whose table of bins is kept"
         ways.append(SolverPlan("cg", done, need, reason))
         return [way for way in ways if solver in ("auto", way.solver)] or ways[-1:]
@@ -492,7 +488,7 @@ class Planner:
         if wanted == "hybrid":
             text += " beside Fourier features"
         why = COMPARED_BINS if wanted == "auto" else ""
-        return MapSize(text, size, False, steps=BIN_STEPS, why=why)
+        return MapSize(text, size, False, why=why)
 
     def refuse(self, room: int) -> NoReturn:
         """Raise MemoryError, which says what would fit."""

@@ -674,7 +674,12 @@ class HeldOut:
     ) -> None:
         self.ridge = ridge
         self.budget = budget or Budget()
-        self._has_plateaued = never if ridge.is_dense else has_plateaued
+        self._has_plateaued = has_plateaued
+        self._most_traced = POLICY.traced_iterations
+        if ridge.is_dense:
+            # Their losses may stall for a while: all run to one end, a nearer one
+            self._has_plateaued = never
+            self._most_traced //= 2
         self.folds = sets_held_out(ridge.design, seed, rows)
         self._rows = [self._stored(fold.held_out) for fold in self.folds]
 
@@ -724,7 +729,7 @@ class HeldOut:
         curves = []
         stops = in_time(self.budget.first_of(3), self._has_plateaued)
         for k in range(len(self.folds)):
-            trace = self._trace(k, len(penalties), POLICY.traced_iterations, mix)
+            trace = self._trace(k, len(penalties), self._most_traced, mix)
             curves.append(trace.run(self.ridge, penalties, 1e-3, stops).curves)
         return np.average(curves, axis=0, weights=weights).min(axis=0)
 
@@ -755,7 +760,7 @@ class HeldOut:
             POLICY.trial_steps,
         )
         traces = [
-            self._trace(k, 1, steps or POLICY.traced_iterations, losses=losses)
+            self._trace(k, 1, steps or self._most_traced, losses=losses)
             for k in range(len(self.folds))
         ]
         for trace in traces:
