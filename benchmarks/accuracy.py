@@ -47,6 +47,7 @@ REGRESSION = (
     "225_puma8nh",
     *synthetic.NUMBERS,
     *synthetic.THRESHOLDS,
+    *synthetic.SURFACES,
 )
 SMALL = ("phoneme", "satimage", "splice", "churn", "waveform_40")  # of classes
 TYPES = "covtype, seven types"

@@ -220,6 +220,62 @@ def thresholds() -> list[Row]:
     return rows
 
 
+def surfaces() -> list[Row]:
+    """Errors and seconds on 400 rows of smooth surfaces, against scikit-learn's
+    Gaussian process with a lengthscale for each column, and LightGBM's defaults:
+    medians over three seeds.
+    """
+    rows = []
+    estimator("cpu_act", random_state=0).fit(*waves(400, 10))
+    for name in synthetic.SURFACES:
+        errors, took = [], []
+        for seed in range(repeats(3)):
+            data = synthetic.draw(name, seed)
+            models = (
+                estimator(name, random_state=seed),
+                gaussian_process(data.X.shape[1]),
+                boosted(name),
+            )
+            took.append([elapsed(partial(one.fit, data.X, data.y)) for one in models])
+            errors.append(
+                [error(name, one.predict(data.X_test), data.y_test) for one in models]
+            )
+        ours, process, trees = np.median(errors, axis=0)
+        time, process_time, _ = np.median(took, axis=0)
+        text = f"{ours:.4g}"
+        rows += [
+            Row(f"{name}: test error", text, "", "a Gaussian process'", ours / process),
+            Row(
+                f"{name}: LightGBM's test error",
+                f"{trees:.4g}",
+                "",
+                "a Gaussian process'",
+                trees / process,
+            ),
+            Row(
+                f"{name}: fit",
+                f"{time:.2f} s",
+                "",
+                "a Gaussian process",
+                time / process_time,
+            ),
+        ]
+    return rows
+
+
+def gaussian_process(n_columns: int) -> Any:
+    """Scikit-learn's, with a lengthscale for each column and noise."""
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    lengthscales = kernels.RBF(np.ones(n_columns), (1e-2, 1e4))
+    kernel = kernels.ConstantKernel(1.0, (1e-3, 1e6)) * lengthscales
+    noise = kernels.WhiteKernel(1e-2, (1e-10, 10.0))
+    process = GaussianProcessRegressor(kernel + noise, normalize_y=True)
+    return make_pipeline(StandardScaler(), process)
+
+
 def limits() -> list[Row]:
     """Seconds that fits with a time limit take."""
     adult = tried("adult")
@@ -303,6 +359,7 @@ BENCHMARKS = {name: partial(fits, name) for name in FITS} | {
     "cost": cost,
     "second": second,
     "thresholds": thresholds,
+    "surfaces": surfaces,
     "limits": limits,
     "shapes": shapes,
 }

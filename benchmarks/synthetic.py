@@ -1,5 +1,10 @@
 """Tables whose truth is known: rules and classes of nominal columns, few discrete
-columns, many rows of numbers, and thresholds.
+columns, many rows of numbers, thresholds, and few rows of smooth surfaces.
+
+The surfaces are usual ones of computer experiments: Friedman's function (Annals of
+Statistics 1991), the flow through a borehole (Morris, Mitchell and Ylvisaker,
+Technometrics 1993) and the cycle of a piston (Ben-Ari and Steinberg, Quality
+Engineering 2007).
 """
 
 from __future__ import annotations
@@ -183,18 +188,63 @@ def price(X: np.ndarray) -> np.ndarray:
     return np.exp(X[:, 0] + X[:, 1] * X[:, 2] + rules)
 
 
-TABLES = {
-    "rules": (10_000, rules),
-    "hierarchy of rules": (10_000, hierarchy),
-    "eighteen types": (10_000, types),
-    "discrete columns": (500_000, discrete),
-    "linear": (300_000, numeric(linear)),
-    "smooth": (300_000, numeric(smooth)),
-    "steps": (300_000, numeric(steps)),
-} | {
-    f"thresholds, {target.__name__}": (4_000, numeric(target, 0.1, uniform=True))
-    for target in (box, corner, curve, exclusive, price, trees)
-}
+def friedman(X: np.ndarray) -> np.ndarray:
+    """A wave of a product, a parabola and two lines."""
+    wave = 10 * np.sin(np.pi * X[:, 0] * X[:, 1])
+    return wave + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+
+
+def within(X: np.ndarray, least: list[float], most: list[float]) -> np.ndarray:
+    """The first columns, from 0 to 1, in ranges of their own."""
+    return np.array(least) + np.subtract(most, least) * X[:, : len(least)]
+
+
+def borehole(X: np.ndarray) -> np.ndarray:
+    """Water that flows through a borehole between two aquifers."""
+    least = [0.05, 100, 63_070, 990, 63.1, 700, 1_120, 9_855]
+    most = [0.15, 50_000, 115_600, 1_110, 116, 820, 1_680, 12_045]
+    radius, reach, upper, upper_head, lower, lower_head, length, conductivity = within(
+        X, least, most
+    ).T
+    logarithm = np.log(reach / radius)
+    leak = 2 * length * upper / (logarithm * radius**2 * conductivity)
+    flow = 2 * np.pi * upper * (upper_head - lower_head)
+    return flow / (logarithm * (1 + leak + upper / lower))
+
+
+def piston(X: np.ndarray) -> np.ndarray:
+    """Seconds that a piston takes for a cycle."""
+    least = [30, 0.005, 0.002, 1_000, 90_000, 290, 340]
+    most = [60, 0.02, 0.01, 5_000, 110_000, 296, 360]
+    mass, surface, gas, spring, pressure, ambient, filling = within(X, least, most).T
+    work = pressure * gas / filling
+    force = pressure * surface + 19.62 * mass - spring * gas / surface
+    root = np.sqrt(force**2 + 4 * spring * work * ambient)
+    volume = surface / (2 * spring) * (root - force)
+    stiffness = spring + surface**2 * work * ambient / volume**2
+    return 2 * np.pi * np.sqrt(mass / stiffness)
+
+
+TABLES = (
+    {
+        "rules": (10_000, rules),
+        "hierarchy of rules": (10_000, hierarchy),
+        "eighteen types": (10_000, types),
+        "discrete columns": (500_000, discrete),
+        "linear": (300_000, numeric(linear)),
+        "smooth": (300_000, numeric(smooth)),
+        "steps": (300_000, numeric(steps)),
+    }
+    | {
+        f"thresholds, {target.__name__}": (4_000, numeric(target, 0.1, uniform=True))
+        for target in (box, corner, curve, exclusive, price, trees)
+    }
+    | {
+        f"surface, {target.__name__}": (400, numeric(target, uniform=True))
+        for target in (friedman, borehole, piston)
+    }
+)
 NOMINAL = ("rules", "hierarchy of rules", "eighteen types")
 NUMBERS = ("discrete columns", "linear", "smooth", "steps")
 THRESHOLDS = tuple(name for name in TABLES if name.startswith("thresholds"))
+SURFACES = tuple(name for name in TABLES if name.startswith("surface"))

@@ -198,7 +198,7 @@ def test_regression_says_what_was_found(regression, pages):
     assert f"model = {model!r}.fit(X_train, y_train)" in page.text
     worst = int(np.argmax((y - predicted) ** 2))
     assert f"{worst:,}" in page.text
-    assert "Error of" in page.text
+    assert "This model has no random features" in page.text
 
 
 def test_classification_says_what_was_found(classification, pages):
@@ -245,8 +245,8 @@ def test_names_and_values_stay_text():
 @pytest.mark.parametrize(
     "convert", [pl.from_pandas, lambda X: pa.Table.from_pandas(X, preserve_index=False)]
 )
-def test_frames_of_other_libraries_give_the_same_scores(regression, convert):
-    model, X, y = regression
+def test_frames_of_other_libraries_give_the_same_scores(classification, convert):
+    model, X, y = classification
     other = find(model, convert(X), np.asarray(y), Origin())
     own = find(model, X, y, Origin())
     assert other.scores == own.scores

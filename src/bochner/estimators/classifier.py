@@ -183,7 +183,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         between rows as they are see `kernel_matrix`.
     features_ : FeatureMap
         The fitted map; for the exact solver `KernelRows`, the kernel with all training
-        rows.
+        rows, or these on learned coordinates.
     metric_ : Metric or None
         The learned metric (of the last map, if there are several), or that of the
         kernel's lengthscales. Its ``names_`` are those of the encoded columns.

@@ -75,7 +75,7 @@ from bochner.features.leaves import (
     resized,
     seeded,
 )
-from bochner.features.nystroem import KernelRows
+from bochner.features.nystroem import KernelRows, estimated_map
 from bochner.inputs.checks import require_one_of, require_target, threads_of
 from bochner.inputs.opened import exceeds_limit, given_batch, open_data
 from bochner.inputs.splits import row_splits, with_validation
@@ -102,6 +102,7 @@ from bochner.planning.solver_choice import (
 )
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, Model, choose
+from bochner.selection.exact import validate_exactly
 from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare
@@ -533,7 +534,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             )
         self._outdate_importance()
         refusal = ""
-        if self.solver_ == "exact" or self.loss_ in NUMBER_LOSSES:
+        is_exact = self.solver_ == "exact" and not self._is_exact_by_default
+        if is_exact or self.loss_ in NUMBER_LOSSES:
             refusal = (
                 "This fit needed all rows in memory, and so does refit: give rows in "
                 "memory, or fit again."
@@ -569,11 +571,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
         problem = RidgeProblem(self.alpha_, self.tol, self._seed(), stopping=stopping)
         n_rows = rows.stream.table.n_rows
+        features = self.features_
+        if self._is_exact_by_default:
+            features = self._estimated_features(n_rows)
+            features.draw(self.encoder_.n_features_out_)
         with progress("Fitting", n_rows, bool(self.verbose)) as advance:
-            place = device_for_fit(self.features_, self.solver_, "squared", dtype)
+            place = device_for_fit(features, self.solver_, "squared", dtype)
             design = Design(
                 training_set.source,
-                self.features_,
+                features,
                 dtype,
                 advance,
                 fixed=True,
@@ -834,7 +840,11 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return few
         choice = choose(problem)
         assert choice.losses is not None
-        leads = problem.validator.beats(choice.losses, few.predictions)
+        # Fitted to the same rows as what is learned
+        one = validate_exactly(
+            problem.validator, few.model.features, few.model.alpha_per_weight
+        )
+        leads = problem.validator.better(choice.losses, one.losses, POLICY.near)
         return choice if leads else few
 
     def _choose_learned(self, rows: Prepared) -> Choice | None:
@@ -1084,6 +1094,23 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         place = device_for_fit(features, self.solver_, self.loss, dtype)
         return Design(source, features, dtype, place=place), problem
 
+    @property
+    def _is_exact_by_default(self) -> bool:
+        """Whether the kernel matrix was taken for few rows, and not asked for."""
+        return self.solver_ == "exact" and self.solver == "auto"
+
+    def _estimated_features(
+        self, n_rows: int | None, weights: NDArray | None = None
+    ) -> FeatureMap:
+        """Fourier features of the kernel, for more rows than its matrix is taken
+        for.
+        """
+        self.solver_ = "direct"
+        self.solver_reason_ = "more rows than the exact kernel is taken for"
+        shape = self.encoder_.n_features_out_, len(self.intercept_)
+        size = self._request.size(n_rows or POLICY.gathered_rows, weights, *shape)
+        return estimated_map(self.features_, size, self._seed())
+
     def _solve_again(
         self,
         source: ArraySource,
@@ -1099,19 +1126,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         Bins are stored and not solved for where `stores_alone`.
         """
         features = fixed(features)
-        is_default = self.solver_ == "exact" and self.solver == "auto"
-        if is_default and source.n_counted > POLICY.folded_rows:
-            # Nobody has asked for the kernel matrix of many rows
-            self.solver_ = "direct"
-            self.solver_reason_ = "more rows than the exact kernel is taken for"
-            size = self._request.size(
-                source.n_rows,
-                source.weights,
-                self.encoder_.n_features_out_,
-                source.n_outputs,
-            )
-            assert self.kernel_ is not None
-            features = FourierFeatures(self.kernel_, size, random_state=seed)
+        if self._is_exact_by_default and source.n_counted > POLICY.folded_rows:
+            features = self._estimated_features(source.n_rows, source.weights)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
         stopping = None

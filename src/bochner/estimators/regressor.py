@@ -65,9 +65,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     one pass over the rows and O(D^2) memory, or conjugate gradients; bins always use
     conjugate gradients. By default the kernel, the lengthscales, alpha and D are
     selected from the data. Up to 250 distinct rows the model is by default the exact
-    kernel machine with one lengthscale, which keeps the training rows. This
-    lengthscale, alpha, the kernel (Gaussian or Laplacian) and the scaling of the
-    columns are then selected by leave-one-out errors.
+    kernel machine with one lengthscale. This lengthscale, alpha, the kernel (Gaussian
+    or Laplacian) and the scaling of the columns are then selected by leave-one-out
+    errors. Below 2,000 rows it is the exact kernel machine with learned lengthscales,
+    where rows held out prefer it. Exact kernel machines keep the training rows.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         between rows as they are see `kernel_matrix`.
     features_ : FeatureMap
         The fitted map; for the exact solver `KernelRows`, the kernel with all training
-        rows.
+        rows, or these on learned coordinates.
     metric_ : Metric or None
         The learned metric (of the last map, if there are several), or that of the
         kernel's lengthscales. Its ``names_`` are those of the encoded columns.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,64 @@ LEAST_EIGENVALUE = 1e-9  # over the largest one; what is below is rounding
 LLOYD_STEPS = 3  # of k-means
 
 
-class NystroemFeatures(DenseFeatureMap):
+class KernelValues(DenseFeatureMap):
+    """A map of kernel values with some rows, its landmarks."""
+
+    kernel: Kernel
+
+    @property
+    @abstractmethod
+    def landmarks(self) -> NDArray:
+        """The rows, shape (m, d), dense."""
+
+    def _values(self, X: Any) -> NDArray:
+        """Kernel with the landmarks, shape (b, m), in the precision of the rows."""
+        gaussian = _gaussian_scale(self.kernel, self.n_features_in_)
+        if gaussian is None:
+            rows = as_dense(X).astype(np.float64)
+            return self.kernel(rows, self.landmarks).astype(X.dtype)
+        variance, scale = gaussian
+        is_sparse = sp.issparse(X)
+        dtype = np.dtype(np.float64) if is_sparse else X.dtype
+        centre, inverse, V = self._cached(
+            f"units {dtype} {is_sparse}",
+            lambda: self._in_units(scale, dtype, is_sparse),
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            if is_sparse:
+                U = X.astype(np.float64).multiply(inverse).tocsr()
+                squares = np.ravel(U.power(2).sum(axis=1))
+            else:
+                U = (X - centre) * inverse
+                squares = np.einsum("ij,ij->i", U, U)
+            # Minus halves of the squared distances over the lengthscale
+            values = np.asarray(U @ V)
+            values -= (squares / 2)[:, np.newaxis]
+            values -= np.einsum("ij,ij->j", V, V) / 2
+        # Not the difference of two infinite numbers
+        values[~np.isfinite(squares)] = -np.inf
+        np.exp(np.minimum(values, 0, out=values), out=values)
+        if variance != 1:
+            values *= variance
+        return values.astype(X.dtype, copy=False)
+
+    def _in_units(
+        self, scale: NDArray, dtype: np.dtype, is_sparse: bool
+    ) -> tuple[NDArray, NDArray, NDArray]:
+        """Centre and inverse units of the columns, and the landmarks in them, shape
+        (d, m).
+
+        Distances from the median of the landmarks lose fewer digits; of sparse rows
+        nothing is taken.
+        """
+        d = len(scale)
+        centre = np.zeros(d) if is_sparse else np.median(self.landmarks, axis=0)
+        centre = centre.astype(dtype)
+        V = ((self.landmarks - centre.astype(np.float64)) / scale).T
+        return centre, (1 / scale).astype(dtype), np.ascontiguousarray(V.astype(dtype))
+
+
+class NystroemFeatures(KernelValues):
     """Nystroem features: z(x)'z(y) equals the kernel exactly if x or y is one of m
     landmarks.
 
@@ -155,6 +213,11 @@ class NystroemFeatures(DenseFeatureMap):
         self.root_ = vectors[:, kept] / np.sqrt(values[kept])
 
     @property
+    def landmarks(self) -> NDArray:
+        """The landmarks."""
+        return self.landmarks_
+
+    @property
     def n_features_out(self) -> int:
         """Number D of columns, 0 until rows have been seen."""
         return int(self.root_.shape[1])
@@ -178,51 +241,6 @@ class NystroemFeatures(DenseFeatureMap):
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return super()._tile_rows(dtype) if self.n_features_out else 1
-
-    def _values(self, X: Any) -> NDArray:
-        """Kernel with the landmarks, shape (b, m), in the precision of the rows."""
-        gaussian = _gaussian_scale(self.kernel, self.n_features_in_)
-        if gaussian is None:
-            rows = as_dense(X).astype(np.float64)
-            return self.kernel(rows, self.landmarks_).astype(X.dtype)
-        variance, scale = gaussian
-        is_sparse = sp.issparse(X)
-        dtype = np.dtype(np.float64) if is_sparse else X.dtype
-        centre, inverse, V = self._cached(
-            f"units {dtype} {is_sparse}",
-            lambda: self._in_units(scale, dtype, is_sparse),
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            if is_sparse:
-                U = X.astype(np.float64).multiply(inverse).tocsr()
-                squares = np.ravel(U.power(2).sum(axis=1))
-            else:
-                U = (X - centre) * inverse
-                squares = np.einsum("ij,ij->i", U, U)
-            # Minus halves of the squared distances over the lengthscale
-            values = np.asarray(U @ V)
-            values -= (squares / 2)[:, np.newaxis]
-            values -= np.einsum("ij,ij->j", V, V) / 2
-        # Not the difference of two infinite numbers
-        values[~np.isfinite(squares)] = -np.inf
-        np.exp(np.minimum(values, 0, out=values), out=values)
-        if variance != 1:
-            values *= variance
-        return values.astype(X.dtype, copy=False)
-
-    def _in_units(
-        self, scale: NDArray, dtype: np.dtype, is_sparse: bool
-    ) -> tuple[NDArray, NDArray, NDArray]:
-        """Centre and inverse units of the columns, and the landmarks in them, shape
-        (d, m).
-
-        Distances from the mean of the landmarks lose fewer digits; of sparse rows
-        nothing is taken.
-        """
-        centre = np.zeros(len(scale)) if is_sparse else self.landmarks_.mean(axis=0)
-        centre = centre.astype(dtype)
-        V = ((self.landmarks_ - centre.astype(np.float64)) / scale).T
-        return centre, (1 / scale).astype(dtype), np.ascontiguousarray(V.astype(dtype))
 
 
 def k_means(X: Any, weight: NDArray, centres: Any) -> Floats:
@@ -347,7 +365,7 @@ EXACT_REMEDY = (
 )
 
 
-class KernelRows(DenseFeatureMap):
+class KernelRows(KernelValues):
     """Kernel values with all rows of the fit, z(x) = [k(x, x_1), ..., k(x, x_n)]: what
     exact kernel machines sum.
 
@@ -382,6 +400,12 @@ class KernelRows(DenseFeatureMap):
             )
         rows = np.array(as_dense(X))
         self.rows_ = np.vstack([self.rows_, rows]) if len(self.rows_) else rows
+        self._caches = {}
+
+    @property
+    def landmarks(self) -> NDArray:
+        """The rows of the fit."""
+        return self.rows_
 
     @property
     def n_features_out(self) -> int:
@@ -390,7 +414,9 @@ class KernelRows(DenseFeatureMap):
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the kernel values of a few rows into the first columns of `out`."""
-        out[:, : len(self.rows_)] = self.kernel(as_dense(X), self.rows_)
+        # Coefficients of little noise are large: single precision is too little
+        values = self._values(X.astype(np.float64, copy=False))
+        out[:, : len(self.rows_)] = values
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return ROWS_TILE
@@ -410,10 +436,26 @@ def exact_map(features: FeatureMap) -> FeatureMap:
             "have none: give kernel= in place of "
             "features=."
         )
-    exact: FeatureMap = KernelRows(kernel if leaf.weight == 1 else leaf.weight * kernel)
+    exact = KernelRows(kernel if leaf.weight == 1 else leaf.weight * kernel)
+    return _on_coordinates(leaf, exact)
+
+
+def estimated_map(features: FeatureMap, n_components: int, seed: int) -> FeatureMap:
+    """Return Fourier features, not drawn, that estimate the kernel whose exact values
+    a fitted map has.
+    """
+    (leaf,) = leaves(features)
+    kernel = kernel_of(leaf.features)
+    assert kernel is not None
+    estimated = FourierFeatures(kernel, n_components, random_state=seed)
+    return _on_coordinates(leaf, estimated)
+
+
+def _on_coordinates(leaf: LeafMap, features: FeatureMap) -> FeatureMap:
+    """Features of the learned coordinates that a single map is of."""
     for metric in reversed(leaf.metrics):
-        exact = MetricFeatures(metric, exact)
-    return exact
+        features = MetricFeatures(metric, features)
+    return features
 
 
 def has_kernel_rows(features: Any) -> bool:

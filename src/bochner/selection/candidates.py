@@ -364,8 +364,8 @@ def candidates(race: Race, learned_metrics: LearnedMetrics) -> list[CandidateKin
     The race notes why others are not tried. Of many sparse columns only a linear model
     is, and where a kind was clearly better in a first look only that one.
     """
-    fitted = [entry.name for entry in race.entries]
-    others = [kind for kind in CANDIDATES if kind.name not in fitted]
+    fitted = [entry.rank for entry in race.entries]
+    others = [kind for kind in CANDIDATES if kind.rank not in fitted]
     leader = learned_metrics.leader
     if race.problem.is_sparse_and_wide or leader is not None:
         why = WIDE if leader is None else f"{leader.name} {LEADS}"

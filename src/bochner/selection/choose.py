@@ -129,7 +129,8 @@ def choose(problem: Problem) -> Choice:
     if entry.is_exact:
         features = concatenate(entry.of_size(entry.size))
         per_weight = entry.trial.share
-        return Choice(Model(features, None, report, per_weight))
+        model = Model(features, None, report, per_weight)
+        return Choice(model, losses=entry.losses)
     if entry.has_bins:
         model = _iterated(race, learned_metrics, entry, report)
     else:

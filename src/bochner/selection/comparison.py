@@ -14,7 +14,7 @@ from bochner.engines.local import in_threads
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves, size_name
-from bochner.features.nystroem import KernelRows
+from bochner.features.nystroem import has_kernel_rows
 from bochner.selection.exact import validate_exactly
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
@@ -71,7 +71,7 @@ class CandidateResult:
     @property
     def is_exact(self) -> bool:
         """Whether it is an exact kernel machine."""
-        return isinstance(concatenate(self.of_size(self.size)), KernelRows)
+        return has_kernel_rows(concatenate(self.of_size(self.size)))
 
     @property
     def has_bins(self) -> bool:
@@ -174,8 +174,8 @@ class Race:
                 return entry.losses
             rows = validator.subsample(size)
             features = concatenate(entry.of_size(size_of_model))
-            if isinstance(features, KernelRows):
-                return validate_exactly(rows, features.kernel, entry.trial.share).losses
+            if entry.is_exact:
+                return validate_exactly(rows, features, entry.trial.share).losses
             features.draw(self.problem.n_columns).fit_sample(rows.X, rows.weight)
             if entry.has_bins:
                 return rows.iterate(

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.base import clone
 
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
-from bochner.features.nystroem import KernelRows
-from bochner.kernels import Kernel
+from bochner.features.base import FeatureMap
 from bochner.selection.budget import Budget
 from bochner.selection.validation import ValidationResult, Validator
 from bochner.solvers.kernel_matrix import LEAST_TOL, solve_exact
 
 
 def validate_exactly(
-    rows: Validator, kernel: Kernel, alpha_per_weight: float
+    rows: Validator, kernel_rows: FeatureMap, alpha_per_weight: float
 ) -> ValidationResult:
     """Fit an exact kernel machine, with a ridge penalty for a unit of weight, and
     validate it.
+
+    Parameters
+    ----------
+    rows : Validator
+    kernel_rows : FeatureMap
+        `KernelRows`, not drawn, or these on learned coordinates.
+    alpha_per_weight : float
     """
     clock = Budget()
-    features = KernelRows(kernel).draw(rows.X.shape[1])
+    features = clone(kernel_rows).draw(rows.X.shape[1])
     features.fit_rows(rows.X)
     alpha = alpha_per_weight * float(rows.weight.sum())
     fitted = rows.fitted.encoded(np.float64)

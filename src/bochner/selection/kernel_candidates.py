@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bochner.features import FourierFeatures
+from bochner.features.base import FeatureMap
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.kernels import Gaussian, Kernel, Stationary
@@ -125,30 +126,45 @@ def fit_fourier(
     return entry if is_final else replace(entry, larger=larger)
 
 
+def fit_exact(
+    kind: CandidateKind, problem: Problem, metric: Metric | None
+) -> CandidateResult | None:
+    """Fit the exact kernel of the encoded columns, or of a metric of theirs, at the
+    lengthscale and ridge penalty of the least leave-one-out errors; None where
+    arguments, rows or time are not for that.
+    """
+    if not problem.may_be_exact(metric is not None):
+        return None
+    rows = problem.split.fit
+    kernel = problem.space.kernel
+    units = problem.column_units
+    if metric is not None:
+        rows = replace(rows, X=metric.coordinates(rows.X.astype(np.float64)))
+        kernel = "gaussian" if kernel == "auto" else kernel
+        units = None
+    is_classifier = problem.validator.is_classifier
+    way = kernel, units, None, is_classifier, rows.n_rows, problem.seed
+    few = choose_for_few(rows, *way)
+    if few is None:
+        return None
+    kernel_rows: FeatureMap = KernelRows(few.kernel)
+    if metric is not None:
+        kernel_rows = MetricFeatures(metric, kernel_rows)
+    trial = validate_exactly(problem.validator, kernel_rows, few.alpha_per_weight)
+    return CandidateResult(
+        kind.name, kind.rank, trial.n_rows, trial, lambda size: [(1.0, kernel_rows)]
+    )
+
+
 def fit_isotropic(
     kind: CandidateKind, race: Race, learned_metrics: LearnedMetrics
 ) -> CandidateResult:
     """Fit one lengthscale: Gaussian or Laplacian, columns scaled or not. Few rows have
     the exact kernel, more of them Fourier features.
     """
-    problem = race.problem
-    few = None
-    if problem.may_be_exact:
-        few = choose_for_few(
-            problem.split.fit,
-            problem.space.kernel,
-            problem.column_units,
-            None,
-            True,
-            POLICY.simple_rows,
-            problem.seed,
-        )
-    if few is not None:
-        features = KernelRows(few.kernel)
-        trial = validate_exactly(problem.validator, few.kernel, few.alpha_per_weight)
-        return CandidateResult(
-            kind.name, kind.rank, trial.n_rows, trial, lambda size: [(1.0, features)]
-        )
+    exact = fit_exact(kind, race.problem, None)
+    if exact is not None:
+        return exact
     kernel = (
         isotropic(race.problem)
         if learned_metrics.common_unit is None
@@ -171,6 +187,10 @@ def fit_scaled(
     """
     kernel = race.problem.space.kernel
     learned = learned_metrics.metrics["fourier"]
+    exact_kind = kind._replace(name="exact kernel, learned lengthscales")
+    exact = fit_exact(exact_kind, race.problem, learned.metric)
+    if exact is not None:
+        return exact
     if learned_metrics.common_unit is not None:
         kind = kind._replace(name=kind.name + " of principal components")
     starts = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))

@@ -532,7 +532,13 @@ def choose_for_few(
             searches[label] = LengthscaleSearch(
                 rows, kernel, label, lengths, spread, alphas, is_classifier
             )
-    return _decide(searches, clock, budget or Budget())
+    few = _decide(searches, clock, budget or Budget())
+    if is_classifier:
+        return few
+    # That of numbers stands for the variance of their noise, whatever the number of
+    # rows
+    searched = float(rows.weight.sum() / source.weights.sum())
+    return few._replace(alpha_per_weight=searched * few.alpha_per_weight)
 
 
 def _distinct(source: ArraySource, most: int, seed: int) -> Block | None:

@@ -234,7 +234,7 @@ class Policy:
     # Centre and deviation of the prior weights of lengthscales, in those powers
     few_power: tuple[float, float] = (-0.5, 1.5)
     # Ridge penalties over the kernel's mean eigenvalue
-    few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))
+    few_shares: Numbers = tuple(np.geomspace(1e-10, 10.0, 23))
     # Centre of the prior weights of those penalties, and a factor as deviation
     few_share: tuple[float, float] = (0.1, 30.0)
     few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these

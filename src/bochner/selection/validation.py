@@ -531,21 +531,6 @@ class Validator:
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
 
-    def beats(self, losses: NDArray, few: HeldOutPredictions) -> bool:
-        """Whether losses are lower than those of leave-one-out predictions of few rows,
-        the validation rows among them, by more than a standard error; not where one of
-        these is missing there.
-        """
-        assert few.X is not None
-        hashes = row_hashes(few.X.astype(self.X_out.dtype))
-        asked = row_hashes(self.X_out)
-        order = np.argsort(hashes)
-        place = np.searchsorted(hashes[order], asked)
-        place = order[np.minimum(place, len(order) - 1)]
-        others = self.final_losses(few.predicted[place].T)
-        are_found = bool((hashes[place] == asked).all())
-        return are_found and self.better(losses, others, POLICY.near)
-
     def mapped(self, metric: Metric) -> Validator:
         """Copy the validator, its rows in the coordinates of a metric."""
         rows = copy(self)
