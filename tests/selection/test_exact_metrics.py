@@ -46,7 +46,8 @@ def test_it_is_kernel_ridge_on_the_coordinates(model, surface):
     assert model.solver_ == "exact"
     assert isinstance(model.features_, MetricFeatures)
     assert isinstance(model.features_.features, KernelRows)
-    coordinates = model.metric_.transform(model.encoder_.transform(X))
+    encoded = model.encoder_.encode(X, dtype=np.float64)
+    coordinates = model.metric_.transform(encoded)
     gamma = 0.5 / model.kernel_.lengthscale**2
     K = rbf_kernel(coordinates, coordinates[:N], gamma=gamma)
     ones = np.ones((1, N))
