@@ -417,8 +417,8 @@ def test_rates_of_many_orders_of_magnitude(seed):
     predicted = model.predict(X)
     order = np.argsort(mean)
     for rows in np.split(order, 3):  # were 60, 4 and 1 times the true rates
-        assert 1 / 3 < predicted[rows].mean() / mean[rows].mean() < 3
-    assert np.median(abs(np.log(predicted / mean))) < 0.15
+        assert 1 / 2 < predicted[rows].mean() / mean[rows].mean() < 2
+    assert np.median(abs(np.log(predicted / mean))) < 0.1
 
 
 @pytest.mark.slow

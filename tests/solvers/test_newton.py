@@ -131,6 +131,34 @@ def test_poisson(name):
     )
 
 
+def test_rates_of_many_orders_of_magnitude_take_few_iterations():
+    """Where few rows have most of the curvature the preconditioner has rows by theirs,
+    and all of a few hundred.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = rng.poisson(np.exp(3 * X[:, 0])).astype(float)[:, np.newaxis]
+    drawn = MAPS["fourier"].draw(3)
+    ridge = IterativeRidge(Design(ArraySource(X, y), drawn, np.float64), 0)
+    start = np.zeros((1, 60)), np.log(y.mean(axis=0))
+    penalty = np.full((1, 1), 0.1)
+    problem = Reweighted(ridge.blocks, Poisson(), penalty, *start, np.float64)
+    calls = []
+    operator = problem.operator
+    problem.operator = lambda P, Q: calls.append(1) or operator(P, Q)
+    n_steps = minimise(problem, partial(precondition, ridge), 1e-6, 100, 500)
+    assert problem.uneven_curvature() is not None
+    assert len(calls) < 8 * n_steps  # 23 by the mean curvature
+    Z = MAPS["fourier"].fit(X).transform(X)
+    theirs = PoissonRegressor(
+        alpha=0.1 / len(y), tol=1e-9, max_iter=10_000, solver="newton-cholesky"
+    ).fit(Z, y[:, 0])
+    intercept = ridge.uncentred(problem.coef, problem.offset)
+    np.testing.assert_allclose(
+        np.exp((Z @ problem.coef.T + intercept)[:, 0]), theirs.predict(Z), rtol=1e-3
+    )
+
+
 def test_separable_classes_have_a_finite_solution():
     """And it is found from a start that is far away."""
     X = np.linspace(-1, 1, 50)[:, np.newaxis]

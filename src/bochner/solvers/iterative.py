@@ -384,6 +384,24 @@ class IterativeRidge:
             ]
         return self._samples
 
+    def curved_sample(self, m: int, curvature: NDArray) -> SampledGram:
+        """What rows drawn by their curvature, (n,), tell of a dense map, each by what
+        it weighs; a part of them are drawn evenly, as rows of little curvature may be
+        the only ones in their region.
+        """
+        part = self.maps[m]
+        assert part.dense is not None
+        size = max(4 * part.n_features_out, FEWEST_SAMPLED)
+        score = curvature + EVEN_SHARE * curvature.mean()
+        rows, factors = draw_rows(score, size, np.random.default_rng(self.seed))
+        weight = curvature[rows] * factors
+        weight = weight / weight.mean()
+        X = self.design.source.take(rows).whole().X
+        Z = part.dense.rows(X.astype(np.float32, copy=False))
+        Z -= (weight @ Z / len(Z)).astype(Z.dtype)
+        Z *= (self.scales[m] * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
+        return SampledGram(Z)
+
     def draw_by_leverage(self, penalty: float) -> None:
         """Draw the rows of the preconditioner of a single dense map again, by their
         leverages at a ridge penalty.

@@ -29,13 +29,20 @@ from bochner.features.stored import StoredRows
 from bochner.solvers.cg import Solution, System, conjugate_gradients
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
-from bochner.solvers.preconditioners import Preconditioner, jacobi, side_by_side
+from bochner.solvers.preconditioners import (
+    Preconditioner,
+    SampledGram,
+    jacobi,
+    side_by_side,
+)
 
 FORCING, STRICT = 0.3, 1e-8  # relative errors of a step: of the first, and of none less
 # Share of the foretold gain that a step must bring (Armijo), and how often it is halved
 ENOUGH, HALVINGS = 1e-4, 30
 # Of the weight and of the largest: curvatures that are none
 FLAT, SINGULAR = 1e-12, 1e-10
+# Effective number of rows by their curvatures, over all, below which few count
+UNEVEN = 0.1
 TINY = float(np.finfo(np.float64).tiny)
 
 # Coefficients, (K, D), and offsets for features as they are stored, (K,)
@@ -178,6 +185,17 @@ class Reweighted:
             row_sums(rows.weighted(self.loss.diagonal(rows.C))) for rows in self.rows
         )
         return np.maximum(sums, FLAT * self.weight)
+
+    def uneven_curvature(self) -> NDArray | None:
+        """Weights times the second derivatives of a single output, (n,), where a few
+        rows have most of them; else None.
+        """
+        if len(self.coef) > 1:
+            return None
+        bends = [rows.weighted(self.loss.diagonal(rows.C))[0] for rows in self.rows]
+        curvature = np.concatenate(bends).astype(np.float64)
+        effective = curvature.sum() ** 2 / max(np.square(curvature).sum(), TINY)
+        return curvature if effective < UNEVEN * len(curvature) else None
 
     def diagonal(self, wanted: Sequence[bool]) -> NDArray:
         """Diagonal of the second derivative of the loss, shape (K, D), for the maps
@@ -356,12 +374,17 @@ def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
         if None in samples
         else np.empty(0)
     )
-    for sample, (first, stop) in zip(samples, pairwise(ridge.edges), strict=True):
+    curvature = problem.uneven_curvature()
+    ranges = zip(samples, pairwise(ridge.edges), strict=True)
+    for m, (sample, (first, stop)) in enumerate(ranges):
         penalty = problem.penalty
         if penalty.shape[1] > 1:
             penalty = penalty[:, first:stop]
         if sample is None:
             parts.append(jacobi(diagonal[:, first:stop], penalty))
+        elif curvature is not None and isinstance(sample, SampledGram):
+            curved = ridge.curved_sample(m, curvature)
+            parts.append(curved.with_penalty(float(weights[0]), penalty[:, 0]))
         else:
             # One factor serves all outputs, and all steps whose mean curvature is about
             # as large: a factorisation takes as long as hundreds of products.
