@@ -283,8 +283,8 @@ def _why_not_fourier(race: Race, learned_metrics: LearnedMetrics) -> str | None:
 
 
 def _why_not_isotropic(race: Race, learned_metrics: LearnedMetrics) -> str | None:
-    """Not of enough rows whose columns are in different units, if lengthscales were
-    learned for them.
+    """Not of numbers, nor of enough rows of classes, whose columns are in different
+    units, if lengthscales were learned for them.
     """
     problem = race.problem
     if problem.space.metric != "auto":
@@ -292,7 +292,7 @@ def _why_not_isotropic(race: Race, learned_metrics: LearnedMetrics) -> str | Non
     learned = (
         "fourier" in learned_metrics.metrics
         and learned_metrics.common_unit is None
-        and problem.is_fully_learned
+        and (problem.is_fully_learned or not race.validator.is_classifier)
     )
     if learned and not share_unit(problem.validator.fitted, problem.column_units):
         return (
