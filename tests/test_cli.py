@@ -1022,7 +1022,8 @@ def test_a_column_of_the_model_is_no_index_of_rows(folder, done):
     """Which a column of this name is where a model does not know it."""
     X = TABLE.select(["x"]).add_column(0, "Unnamed: 0", pa.array(range(N)))
     y = TABLE["price"].to_numpy()
-    model = KernelMachineRegressor(**GAUSSIAN).fit(X, y)
+    with pytest.warns(UserWarning, match="'Unnamed: 0' seems to number the rows"):
+        model = KernelMachineRegressor(**GAUSSIAN).fit(X, y)
     save(model, "model.safetensors", metadata={"target": "price"})
     csv.write_csv(X.append_column("price", TABLE["price"]), "counted.csv")
     scored = done("evaluate", "model.safetensors", "counted.csv")["scores"]
@@ -1481,8 +1482,8 @@ def test_notes_on_columns(folder, done):
     notes = done("fit", "t.csv", "--target", "price", *FAST)["notes"]
     assert len(notes) == 3
     assert notes[0] == "Column 8 has no name; give it one."
-    assert "--exclude 'id'" in notes[1]
-    assert "is a row number" in notes[2]
+    assert "Column '' seems to number the rows" in notes[1]
+    assert "--exclude 'id'" in notes[2]
     report = done(
         "fit", "t.csv", "--target", "price", "--exclude", "id", "--exclude", "", *FAST
     )

@@ -77,6 +77,7 @@ def test_an_index_with_a_name(tmp_path, name, opened):
     assert open_source(opened(path), exclude=["id"]).names == ["a", "y"]
 
 
+@pytest.mark.filterwarnings("ignore:Column 'id' seems to number the rows")
 def test_an_index_that_is_the_target_or_an_input(tmp_path):
     path = saved(tmp_path / "folder", NAMED)
     model = machine().fit(path, "id")

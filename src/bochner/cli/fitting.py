@@ -305,12 +305,6 @@ def _check_columns(
                     f"text with {distinct:,} different values in {n:,} rows, like an "
                     "identifier"
                 )
-        elif (
-            pa.types.is_integer(kind)
-            and n == len(column)
-            and (np.diff(column.to_numpy()) == 1).all()
-        ):
-            what = "a row number"
         if what:
             remarks.append(
                 f"Column '{name}' is {what}; use --exclude '{name}' to leave it out."

@@ -80,6 +80,9 @@ from bochner.data.written_values import WRITTEN, is_whole_number
 from bochner.notices import listed, warn
 
 FEW_GAPS = 10  # missing values of a column of text, fewer of which tell nothing
+# Rows that may seem to be numbered, and what share of the numbers from the first to the
+# last they then are
+FEWEST_NUMBERED, NUMBERED = 20, 0.6
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
 # Rows a level, of the levels that have columns or of those that have mean targets, with
 # fewer of which new levels are usual
@@ -311,6 +314,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             new = TableStatistic.of(X, weight, kinds=before.expected())
             self._settle(before + new)
         self.caution_equal(X, weight)
+        self.caution_row_numbers(X, weight)
         return self
 
     def caution_equal(self, X: Any, weight: NDArray | None) -> None:
@@ -338,6 +342,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 warn(
                     f"Column {self.statistic_.name(j)!r} counts as constant: its {WHY};"
                     " subtract the least of them, or give the column as text."
+                )
+
+    def caution_row_numbers(self, X: Any, weight: NDArray | None) -> None:
+        """Warn of different integers that lie close together, as numbers of rows do.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+        weight : array of shape (n,) or None
+        """
+        n = X.shape[0]
+        rows = np.arange(n) if weight is None else np.flatnonzero(weight)
+        is_sparse_or_few = sp.issparse(X) or len(rows) < FEWEST_NUMBERED
+        if is_sparse_or_few or not self._encodings(NumberColumns):
+            return
+        index = self.columns_[0].index
+        samples = self._numbers_of(rows_of(X, drawn(rows)), index)
+        offsets = part_offsets(self.statistic_.kinds)[index]
+        summary = self.statistic_.summary.take(offsets)
+        is_close = summary.high - summary.low < len(rows) / NUMBERED
+        for i in np.flatnonzero(is_close):
+            values = np.unique(samples[:, i])
+            if len(values) == len(samples) and (values == np.round(values)).all():
+                warn(
+                    f"Column {self.statistic_.name(int(index[i]))!r} seems to number "
+                    "the rows, and new rows lie beyond: leave it out (--exclude in the "
+                    "command), unless it stands for time."
                 )
 
     def forget_categories(self) -> None:

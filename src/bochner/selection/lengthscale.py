@@ -99,7 +99,9 @@ class KernelScores:
             else alphas * sample.n_rows / max(source.n_counted, 1)
         )
         sample = sample.distinct()
-        X, _, weight = sample.whole()
+        X, y, weight = sample.whole()
+        # Constant targets, or columns, tell of no lengthscale
+        self.is_constant = not np.ptp(y, axis=0).any()
         self.source = sample.encoded(np.float64)
         self.n_components = n_components
         self.seed = seed
@@ -242,7 +244,8 @@ def choose_kernel(
         source, n_rows, min(n_components, most), alphas, seed, binned, budget
     )
     one = np.ones(len(trials.spread))
-    if trials.source.n_rows < POLICY.n_folds or not trials.spread.any():
+    few = trials.source.n_rows < POLICY.n_folds
+    if few or trials.is_constant or not trials.spread.any():
         return (
             trials.kernel(names[0], one, 0)
             if trials.spread.any()
@@ -637,11 +640,12 @@ def _cross_chosen(
 
 
 def _are_alike(spread: NDArray, share: float) -> bool:
-    """Whether more than `share` of the columns matter in their common unit, as if they
+    """Whether `share` of the columns beside one matter in their common unit, as if they
     were of one kind.
     """
     squares = np.square(spread[spread > 0] / spread.max())
-    return bool(squares.sum() ** 2 > share * len(squares) * np.square(squares).sum())
+    effective = squares.sum() ** 2 / np.square(squares).sum()
+    return bool(effective >= 1 + share * (len(squares) - 1))
 
 
 def share_unit(source: ArraySource, column_units: NDArray | None) -> bool:

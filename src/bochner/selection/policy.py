@@ -69,8 +69,8 @@ class Policy:
     # and then no linear model; bins have no linear map, nor bins of single columns
     # beside them; and linear models of classes are compared by the squared loss
     wide: int = 128
-    # Of the columns, that must count in their common unit for it to be tried beside
-    # learned ones, and to be preferred for few rows
+    # Of the columns beside one, that must count in their common unit for it to be tried
+    # beside learned ones, and to be preferred for few rows
     alike: float = 0.2
 
     # A time limit.
