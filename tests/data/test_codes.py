@@ -88,7 +88,7 @@ def test_copies_are_one_row():
 
 def test_encoding():
     codes, y = drawn([0, 3, -1, 2, 4])
-    X = np.column_stack([np.arange(N), 10 * codes])
+    X = np.column_stack([np.arange(N) / 2, 10 * codes])
     X[:5, 1] = np.nan
     frame = pd.DataFrame(X, columns=["t", "kind"])
     for rows, name in ((frame, "kind"), (X, "x1")):

@@ -31,6 +31,7 @@ def noted(work):
     return [str(one.message) for one in found]
 
 
+@pytest.mark.filterwarnings("ignore:.* seems to number the rows")
 @pytest.mark.parametrize(
     ("rows", "name"),
     [
@@ -76,6 +77,7 @@ def test_one_note_in_a_fit(tmp_path):
         assert [text[:11] for text in noted(fit)] == ["Column 'id'"]
 
 
+@pytest.mark.filterwarnings("ignore:.* seems to number the rows")
 def test_integers_that_floats_tell_apart_are_not_named():
     columns = (
         2**60 + 2**12 * np.arange(N),

@@ -113,7 +113,7 @@ def test_levels_beyond_those_that_are_kept(is_seen):
     codes = np.repeat(np.arange(150), 4)
     target = np.random.default_rng(0).standard_normal(150)[codes][:, np.newaxis]
     whole, floats, others = (
-        frame(pd.Categorical(k)).assign(x=np.arange(600.0))
+        frame(pd.Categorical(k)).assign(x=np.arange(600) / 2)
         for k in (codes, 1.0 * codes, -codes)
     )
     encoder = TableEncoder().fit(whole)

@@ -54,6 +54,10 @@ def test_others_are_not(numbers):
     assert said_of(number=numbers) == []
 
 
+def test_days_in_order_are_not():
+    assert said_of(day=pd.date_range("2024-01-01", periods=N)) == []
+
+
 def test_a_fit_says_so():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.standard_normal(N), "id": rng.permutation(N)})

@@ -363,12 +363,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         summary = self.statistic_.summary.take(offsets)
         is_close = summary.high - summary.low < len(rows) / NUMBERED
         for i in np.flatnonzero(is_close):
+            j = int(index[i])
             values = np.unique(samples[:, i])
-            if len(values) == len(samples) and (values == np.round(values)).all():
+            are_different = len(values) == len(samples)
+            is_number = self.statistic_.kinds[j] == "number"
+            if is_number and are_different and (values == np.round(values)).all():
                 warn(
-                    f"Column {self.statistic_.name(int(index[i]))!r} seems to number "
-                    "the rows, and new rows lie beyond: leave it out (--exclude in the "
-                    "command), unless it stands for time."
+                    f"Column {self.statistic_.name(j)!r} seems to number the rows, and "
+                    "new rows lie beyond: leave it out (--exclude in the command), "
+                    "unless it stands for time."
                 )
 
     def forget_categories(self) -> None:

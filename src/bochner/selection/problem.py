@@ -136,8 +136,8 @@ class Problem:
         log loss (8 tables of 400 and 900 rows), numbers of one .99 of the error, but
         1.35 on cpu_act (15 tables of 300 to 900 rows).
         """
-        others = learned == self.validator.is_classifier
-        if others or self.budget.is_short or not self.space.may_be_exact:
+        gains_nothing = learned == self.validator.is_classifier
+        if gains_nothing or self.budget.is_short or not self.space.may_be_exact:
             return False
         return not self.is_fully_learned if learned else self.is_small
 
