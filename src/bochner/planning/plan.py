@@ -56,8 +56,8 @@ MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
 LOOK = "statistics of the columns and targets, and a sample"
 COMPARED = (
-    "bins and larger maps may be selected by validation loss; the plan "
-    "assumes the usual size"
+    "bins, larger maps and, for few rows, the exact kernel may be selected by "
+    "validation loss; the plan assumes the usual size"
 )
 COMPARED_FEW = "learned lengthscales may be selected by validation loss"
 COMPARED_BINS = (
