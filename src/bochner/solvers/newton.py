@@ -195,7 +195,7 @@ class Reweighted:
         bends = [rows.weighted(self.loss.diagonal(rows.C))[0] for rows in self.rows]
         curvature = np.concatenate(bends).astype(np.float64)
         effective = curvature.sum() ** 2 / max(np.square(curvature).sum(), TINY)
-        return curvature if effective < UNEVEN * len(curvature) else None
+        return curvature if 0 < effective < UNEVEN * len(curvature) else None
 
     def diagonal(self, wanted: Sequence[bool]) -> NDArray:
         """Diagonal of the second derivative of the loss, shape (K, D), for the maps
