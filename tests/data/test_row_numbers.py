@@ -15,6 +15,7 @@ N = 60
 def said_of(**columns):
     """What is said of the columns of a frame."""
     X = pd.DataFrame(columns)
+    X["other"] = np.sin(np.arange(len(X)))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         TableEncoder().fit(X)
@@ -52,6 +53,13 @@ def test_different_integers_close_together_are_numbers_of_rows(numbers):
 )
 def test_others_are_not(numbers):
     assert said_of(number=numbers) == []
+
+
+def test_one_column_is_time():
+    X = np.arange(N)[:, np.newaxis]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder().fit(X)
 
 
 def test_days_in_order_are_not():

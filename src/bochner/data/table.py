@@ -345,7 +345,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 )
 
     def caution_row_numbers(self, X: Any, weight: NDArray | None) -> None:
-        """Warn of different integers that lie close together, as numbers of rows do.
+        """Warn of different integers that lie close together, as numbers of rows do, and
+        of no column that is alone.
 
         Parameters
         ----------
@@ -354,8 +355,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         n = X.shape[0]
         rows = np.arange(n) if weight is None else np.flatnonzero(weight)
-        is_sparse_or_few = sp.issparse(X) or len(rows) < FEWEST_NUMBERED
-        if is_sparse_or_few or not self._encodings(NumberColumns):
+        is_small = len(rows) < FEWEST_NUMBERED or X.shape[1] == 1
+        if is_small or sp.issparse(X) or not self._encodings(NumberColumns):
             return
         index = self.columns_[0].index
         samples = self._numbers_of(rows_of(X, drawn(rows)), index)
