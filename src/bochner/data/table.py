@@ -345,8 +345,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 )
 
     def caution_row_numbers(self, X: Any, weight: NDArray | None) -> None:
-        """Warn of different integers that lie close together, as numbers of rows do, and
-        of no column that is alone.
+        """Warn of different integers that lie close together, as numbers of rows do; of
+        no column that is alone.
 
         Parameters
         ----------
