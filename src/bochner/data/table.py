@@ -359,9 +359,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if is_small or sp.issparse(X) or not self._encodings(NumberColumns):
             return
         index = self.columns_[0].index
-        samples = self._numbers_of(rows_of(X, drawn(rows)), index)
-        offsets = part_offsets(self.statistic_.kinds)[index]
-        summary = self.statistic_.summary.take(offsets)
+        samples, summary = self._samples_of_numbers(X, rows)
         is_close = summary.high - summary.low < len(rows) / NUMBERED
         for i in np.flatnonzero(is_close):
             j = int(index[i])
@@ -374,6 +372,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     "new rows lie beyond: leave it out (--exclude in the command), "
                     "unless it stands for time."
                 )
+
+    def _samples_of_numbers(self, X: Any, rows: NDArray) -> tuple[NDArray, Summary]:
+        """Values of the columns of numbers in some of the rows, and what all rows said
+        of them.
+        """
+        index = self.columns_[0].index
+        # Differences of booleans and of small integers would not be numbers
+        samples = self._numbers_of(rows_of(X, drawn(rows)), index).astype(np.float64)
+        offsets = part_offsets(self.statistic_.kinds)[index]
+        return samples, self.statistic_.summary.take(offsets)
 
     def forget_categories(self) -> None:
         """Drop the counts of categories, which only `partial_fit` needs; the encoding
@@ -406,13 +414,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         numbers, *others = self.columns_
         weight = np.ones(X.shape[0]) if weight is None else weight
         counted = weight > 0
-        few = rows_of(X, drawn(np.flatnonzero(counted)))
-        # Differences of booleans and of small integers would not be numbers
-        samples = self._numbers_of(few, numbers.index).astype(np.float64)
+        samples, summary = self._samples_of_numbers(X, np.flatnonzero(counted))
         low, high = farthest_fences(samples)
-        summary = self.statistic_.summary.take(
-            part_offsets(self.statistic_.kinds)[numbers.index]
-        )
         reaches = (summary.low < low) | (summary.high > high)
         numbers = deepcopy(numbers)
         if not self.with_std:

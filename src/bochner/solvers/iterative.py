@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Floats
 from bochner.data.array_source import Block
@@ -384,23 +384,15 @@ class IterativeRidge:
             ]
         return self._samples
 
-    def curved_sample(self, m: int, curvature: NDArray) -> SampledGram:
+    def curved_sample(self, m: int, curvature: NDArray) -> LeverageGram:
         """What rows drawn by their curvature, (n,), tell of a dense map, each by what
         it weighs; a part of them are drawn evenly, as rows of little curvature may be
         the only ones in their region.
         """
-        part = self.maps[m]
-        assert part.dense is not None
-        size = max(4 * part.n_features_out, FEWEST_SAMPLED)
+        size = max(4 * self.maps[m].n_features_out, FEWEST_SAMPLED)
         score = curvature + EVEN_SHARE * curvature.mean()
         rows, factors = draw_rows(score, size, np.random.default_rng(self.seed))
-        weight = curvature[rows] * factors
-        weight = weight / weight.mean()
-        X = self.design.source.take(rows).whole().X
-        Z = part.dense.rows(X.astype(np.float32, copy=False))
-        Z -= (weight @ Z / len(Z)).astype(Z.dtype)
-        Z *= (self.scales[m] * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
-        return SampledGram(Z)
+        return self._gram_of_rows(m, rows, curvature[rows] * factors, np.float32)
 
     def draw_by_leverage(self, penalty: float) -> None:
         """Draw the rows of the preconditioner of a single dense map again, by their
@@ -411,10 +403,7 @@ class IterativeRidge:
         stands for M.
         """
         (sample,), rng = self.samples(), np.random.default_rng(self.seed)
-        dense = self.maps[0].dense
-        scale = self.scales[0]
         assert isinstance(sample, SampledRows)
-        assert dense is not None
         weight = self.design.source.total_weight
         weights = self.design.source.weights
         V = sample.draw(weight, penalty, SKETCH, rng).astype(self.dtype)
@@ -426,12 +415,20 @@ class IterativeRidge:
         )
         rows, factors = draw_rows(score, LEVERAGE_ROWS * len(V[0]), rng)
         row_weights = weights_of(weights, rows) * factors
+        self._samples = [self._gram_of_rows(0, rows, row_weights, self.design.dtype)]
+
+    def _gram_of_rows(
+        self, m: int, rows: NDArray, row_weights: NDArray, dtype: DTypeLike
+    ) -> LeverageGram:
+        """What some rows, of these weights, tell of the features of a dense map."""
+        dense = self.maps[m].dense
+        assert dense is not None
         X = self.design.source.take(rows).whole().X
-        Z = dense.rows(X.astype(self.design.dtype, copy=False))
+        Z = dense.rows(X.astype(dtype, copy=False))
         row_weights = row_weights / row_weights.sum()
         Z -= (row_weights @ Z).astype(Z.dtype)
-        Z *= (scale * np.sqrt(row_weights))[:, np.newaxis].astype(Z.dtype)
-        self._samples = [LeverageGram(Z)]
+        Z *= (self.scales[m] * np.sqrt(row_weights))[:, np.newaxis].astype(Z.dtype)
+        return LeverageGram(Z)
 
     def _features_of_sample(
         self, part: FeatureMap, scale: float
