@@ -123,3 +123,21 @@ def test_targets_of_near_copies_are_held_out_together(X):
     assert abs(np.mean((low <= target) & (target <= high)) - 0.9) < 5 * np.sqrt(
         0.09 * (1 / 500 + 1 / 1000)
     )
+
+
+def test_a_frequent_number_for_missing_values_makes_no_copies():
+    """It is one value of the column, whose range the others set."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    X[rng.random(500) < 0.4, 0] = -999_999
+    X[:, 1] = np.where(rng.random(500) < 0.4, 1e7, X[:, 1])
+    assert len(np.unique(X, axis=0)) < 500  # but for rows that miss both
+    first = near_copies(X)
+    np.testing.assert_array_equal(X[first], X)
+
+
+def test_small_numbers_over_many_decades_are_no_copies():
+    """They are if they agree to a thousandth, as one in 24 and the next one do."""
+    X = 10.0 ** np.random.default_rng(0).uniform(-15, 3, (2000, 1))
+    assert len(np.unique(near_copies(X))) > 1900
+    assert len(np.unique(near_copies(np.vstack([X, X * (1 + 1e-12)])))) <= 2000

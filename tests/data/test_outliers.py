@@ -146,11 +146,27 @@ def test_other_estimators_have_robust_units_too(rows):
     ],
 )
 def test_columns_with_heavy_tails_are_left_as_they_are(draw):
+    """Nothing counts as another value, nor is there a warning, which would be an
+    error.
+    """
     X = draw(np.random.default_rng(0))
-    encoder = TableEncoder().fit(X)
-    assert (
-        encoder.without_outliers(X, None) is encoder
-    )  # and no warning, which would be an error
+    (numbers,) = TableEncoder().fit(X).without_outliers(X, None).columns_
+    assert not numbers.has_outliers.any()
+
+
+def test_values_over_many_decades_stay_apart():
+    """In single precision all below a millionth of the mean were one value."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([10.0 ** rng.uniform(-9, 3, 3000), rng.normal(5, 1, 3000)])
+    X[:100, 0] = np.nan
+    encoder = TableEncoder().fit(X).without_outliers(X, None)
+    Z = encoder.transform(X).astype(np.float32)
+    assert len(np.unique(Z[100:, 0])) == 2900
+    order = np.argsort(X[100:, 0])
+    assert np.all(np.diff(Z[100:, 0][order]) > 0)
+    # What is missing counts as the mean, and columns of one scale have mean zero
+    np.testing.assert_allclose(Z[:100, 0], Z[100:, 0].mean(), rtol=1e-5)
+    assert abs(Z[:, -1].mean()) < 1e-5
 
 
 def test_fences_by_columns_and_at_once_agree():

@@ -12,7 +12,6 @@ from bochner.selection.policy import POLICY
     ("seconds", "work"),
     [
         (POLICY.gram_seconds, 2e12),
-        (POLICY.grown_seconds, 5e12),
         (POLICY.double_seconds, 3e10),
     ],
 )

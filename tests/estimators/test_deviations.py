@@ -7,7 +7,6 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -321,15 +320,53 @@ def test_units_of_the_target_do_not_matter():
     np.testing.assert_allclose(scaled, 1e6 * std, rtol=1e-6)
 
 
-def test_refit_keeps_the_noise(model):
+def test_refit_to_other_rows_of_the_same_kind_has_alike(model):
     before = model.predict(NEW, return_std=True)[1]
     again = deepcopy(model).refit(X[:200], Y[:200], WEIGHT[:200])
     after = again.predict(NEW, return_std=True)[1]
-    assert 0.95 < np.median(after / before) < 1.5
-    if isinstance(model.features, LinearFeatures | ConcatenatedFeatures):
-        np.testing.assert_allclose(
-            clone(again).fit(X, Y, WEIGHT).predict(NEW, return_std=True)[1], before
-        )
+    assert 0.85 < np.median(after / before) < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("features", ["auto", "binning"])
+@pytest.mark.parametrize(
+    ("n", "before", "after"), [(300, 0.1, 0.4), (800, 1.0, 0.1), (800, 0.1, 0.4)]
+)
+def test_refit_tells_the_noise_again(features, n, before, after):
+    """Rows of a fit had other noise: 12 to 34 % of new targets lay within 1.645
+    standard deviations.
+    """
+    draws = np.random.default_rng(5)
+
+    def rows(n, noise):
+        X = draws.standard_normal((n, 2))
+        return X, np.sin(2 * X[:, 0]) + noise * draws.standard_normal(n)
+
+    model = KernelMachineRegressor(features=features, uncertainty=True, random_state=0)
+    model.fit(*rows(n, before)).refit(*rows(n, after))
+    new, targets = rows(3000, after)
+    mean, std = model.predict(new, return_std=True)
+    low, high = model.predict_interval(new).T
+    assert 0.84 < np.mean(np.abs(targets - mean) < 1.645 * std) < 0.96
+    assert 0.84 < np.mean((low <= targets) & (targets <= high)) < 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.05, 0.4])
+@pytest.mark.parametrize("seed", range(3))
+def test_early_stopping_is_no_lack_of_a_penalty(seed, noise):
+    """Bins that iterations regularise have hardly any ridge penalty, and deviations
+    were up to three times too large.
+    """
+    draws = np.random.default_rng(seed)
+    rows = draws.standard_normal((5500, 2))
+    y = np.sin(2 * rows[:, 0]) + noise * draws.standard_normal(5500)
+    model = KernelMachineRegressor(
+        features="binning", uncertainty="std", random_state=0
+    ).fit(rows[:2500], y[:2500])
+    mean, std = model.predict(rows[2500:], return_std=True)
+    error = np.sqrt(np.mean(np.square(y[2500:] - mean)))
+    assert std.mean() == pytest.approx(error, rel=0.12)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 30])

@@ -718,8 +718,11 @@ def test_a_budget_is_divided_among_stages(monkeypatch, policy):
         == np.inf
     )
     assert not unlimited.is_over
-    assert whole.shrunk((1024, 8192), 32.0, 3) == [512, 4096]
-    assert Budget().shrunk((1024,), 32.0) == [1024]
+    policy(short_limit=32.0)
+    assert whole.shrunk((1024, 8192), 3) == [512, 4096]
+    assert whole.work_share == 10 / 32
+    assert Budget().shrunk((1024,)) == [1024]
+    assert Budget().work_share == 1.0
 
 
 def test_iterations_end_with_the_time(monkeypatch):

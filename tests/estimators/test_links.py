@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit, softmax
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, softmax
 
 from bochner.estimators.class_probabilities import (
+    fit_link,
+    fit_temperature,
     link_of,
     per_class,
     probabilities,
@@ -44,3 +47,47 @@ def test_huge_scores_keep_their_order():
     scores = np.array([[1e40, 1e45, 0.0]])
     found = probabilities(scores, np.array([1.0, 0.0]), None, np.inf)
     np.testing.assert_array_equal(found, [[0, 1, 0]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fit", [fit_link, fit_temperature])
+def test_few_rows_tell_better_links_than_maximum_likelihood(fit):
+    """Log losses of new rows, whose probabilities are somewhat other ones than the
+    series has them, by fits to sixty rows.
+    """
+    rng = np.random.default_rng(0)
+    is_cubic = fit is fit_link
+    rows = np.full(60, 1.0)
+
+    def draw(n):
+        f = per_class(rng.uniform(-1, 1, (n, 1)))
+        p = softmax(1.5 * f + is_cubic * f**3, axis=1)
+        is_second = rng.uniform(size=n) < p[:, 1]
+        return f, np.where(is_second[:, np.newaxis] == [False, True], 1.0, -1.0)
+
+    def loss(link, f, targets):
+        log_p = log_softmax(link[0] * f + link[1] * f**3, axis=1)
+        return -log_p[targets > 0].mean()
+
+    new = draw(20_000)
+    gains = []
+    for _ in range(400):
+        scores, targets = draw(60)
+        likeliest = minimize(
+            lambda link, *few: loss([link[0], is_cubic * link[1]], *few),
+            [1.0, 1.0],
+            (scores, targets),
+            bounds=[(1e-2, 50), (0, 50)],
+        ).x * [1, is_cubic]
+        gains.append(loss(likeliest, *new) - loss(fit(scores, targets, rows), *new))
+    assert np.mean(gains) > 4 * np.std(gains) / np.sqrt(len(gains)) > 0
+
+
+@pytest.mark.parametrize("fit", [fit_link, fit_temperature])
+def test_many_rows_tell_the_link(fit):
+    rng = np.random.default_rng(1)
+    f = per_class(rng.uniform(-1, 1, (100_000, 1)))
+    p = softmax(3 * f + (fit is fit_link) * f**3, axis=1)
+    np.testing.assert_allclose(
+        probabilities(f, fit(f, 2 * p - 1, np.ones(len(f)))), p, atol=2e-3
+    )

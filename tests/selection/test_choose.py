@@ -138,7 +138,7 @@ class TestProblem:
         policy(final_entries=320_000)
         X, y = rows()
         found = []
-        for K in (1, 61):
+        for K in (1, 256):
             targets = np.tile(y, (1, K)) + np.arange(K) * X[:, :1]
             problem = prepare(
                 ArraySource(X, targets),
@@ -171,7 +171,8 @@ class TestProblem:
                 Budget(1000.0),
             )
             found.append(problem.n_grids(0.5))
-        assert found[1] == pytest.approx(found[0] / 25, rel=0.05, abs=1)
+        ratio = POLICY.mixtures / 100
+        assert found[1] == pytest.approx(ratio * found[0], rel=0.05, abs=1)
 
     def test_more_columns_have_fewer_rows(self, policy):
         policy(timed_cells=20_000)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Mask
+from bochner.arrays import Floats, Mask, n_distinct
 from bochner.blocks import TILE_ENTRIES
 from bochner.data.columns import LINEAR, PARTS, are_finite, base_kind, missing
 from bochner.data.hashes import text_digests
@@ -123,6 +123,21 @@ class NumberColumns(Encoding):
             return replace(
                 self, low=self.shift - reach, high=self.shift + reach, scale=scale
             )
+
+    def telling_apart(self, samples: Floats) -> NumberColumns:
+        """The encoding without shifts where these make different values of samples,
+        (n, k), equal in single precision, as of concentrations over ten decades.
+        """
+        shift = self.shift.copy()
+        for i, values in enumerate(samples.T):
+            different = np.unique(values[np.isfinite(values)])
+            centred = np.float32((different - shift[i]) / self.scale[i])
+            if n_distinct(centred) < MOST_EQUAL * len(different):
+                shift[i] = 0.0
+        if (shift == self.shift).all():
+            return self
+        fill = self.fill + (self.shift - shift) / self.scale
+        return replace(self, shift=shift, fill=fill)
 
     @property
     def has_outliers(self) -> Mask:
@@ -484,6 +499,7 @@ class CodeColumn(Encoding):
 # Scale of a column of one value, of which nothing is known but that
 IGNORED = float(np.finfo(np.float64).max)
 FARTHEST_UNITS = 1e9  # of a column, beyond which all values are equally far
+MOST_EQUAL = 0.9  # of the values of a column, that single precision tells apart
 FAINT = 1e-3  # of the value of a constant column, by which another one is far
 
 

@@ -27,8 +27,9 @@ from bochner.data.outliers import drawn
 from bochner.engines.local import for_tiles
 
 NEAR = 1e-6  # of an interquartile range, within which numbers agree
-# Times that, from which on a floating-point number has hardly a digit for it: it would
-# take those of other columns from a sum
+NEAR_SMALL = 1e-3  # of numbers of one sign themselves, where that is less
+# Times that unit, from which on a floating-point number has hardly a digit for it: it
+# would take those of other columns from a sum
 FAR = 1e15
 MANY_VALUES = 0.1  # of a number of rows, that differ in a quantity
 # Of the rows, that must differ, lest equal ones be levels that come again; different
@@ -83,23 +84,27 @@ def distinct_rows(X: Any, weight: NDArray) -> tuple[Indices | slice, NDArray]:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def near_copies(X: Any) -> Indices | None:
+def near_copies(X: Any, weights: NDArray | None = None) -> Indices | None:
     """Number of the first row that agrees with each in all columns, but for numbers
     that are very near; (n,).
 
-    Numbers agree whose difference is at most a millionth of the column's interquartile
-    range. Rows are sorted by a random combination of these, in which copies are
-    neighbours, as they are not on a grid: of many columns one has a line between them.
-    None where no row agrees with an earlier one, and for sparse matrices.
+    Numbers agree whose difference is at most a millionth of the interquartile range of
+    the column's different values, lest a frequent number for missing values be taken
+    for half of what it holds. Rows are sorted by a random combination of these, in
+    which copies are neighbours, as they are not on a grid: of many columns one has a
+    line between them. None where no row agrees with an earlier one, and for sparse
+    matrices.
 
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d)
+    weights : array of shape (n,), optional
+        Rows without weight tell no range.
     """
     n, d = X.shape
     if sp.issparse(X) or n < 2:
         return None
-    sample = drawn(np.arange(n))
+    sample = drawn(np.arange(n) if weights is None else np.flatnonzero(weights))
     multipliers = _odd_numbers(d)
     factors = np.random.default_rng(0).uniform(1, 2, d) * np.resize([1, -1], d)
     exact = np.zeros(n, np.uint64)
@@ -122,8 +127,11 @@ def near_copies(X: Any) -> Indices | None:
     pair = np.flatnonzero(is_pair)
     for j, (_, values) in enumerate(_read_columns(X)):
         if units[j]:
-            change = values[order[pair + 1], 0] - values[order[pair], 0]
-            pair = pair[~(np.abs(change) > units[j])]
+            ends = values[order[[pair, pair + 1]], 0]
+            change = np.abs(ends[1] - ends[0])
+            # As of concentrations over many decades, unless they are noise about zero
+            size = np.where(np.sign(ends).prod(0) > 0, np.abs(ends).max(0), np.inf)
+            pair = pair[~(change > np.minimum(units[j], NEAR_SMALL * size))]
     starts = np.ones(n, bool)
     starts[pair + 1] = False
     # A chain of neighbours ends where it has gone too far from its first row
@@ -195,10 +203,10 @@ def _read_columns(X: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _quartile_range(values: NDArray) -> float:
-    """Interquartile range of the finite ones of some numbers; zero where there are
-    none, or where it is no normal number.
+    """Interquartile range of the different finite ones of some numbers; zero where
+    there are none, or where it is no normal number.
     """
-    finite = values[np.isfinite(values)]
+    finite = np.unique(values[np.isfinite(values)])
     if not len(finite):
         return 0.0
     width = float(np.subtract(*np.quantile(finite, [0.75, 0.25])))

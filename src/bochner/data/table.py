@@ -464,9 +464,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 )
         if keeps_far:
             numbers = numbers.keeping_far()
-        elif not numbers.has_outliers.any():
+        told_apart = numbers.telling_apart(samples)
+        if told_apart is numbers and not numbers.has_outliers.any():
             return self
-        return self._but(columns_=[numbers, *others])
+        return self._but(columns_=[told_apart, *others])
 
     def _encodings(self, kind: Any) -> list[Any]:
         """Encodings of one kind."""

@@ -242,7 +242,7 @@ def fit_classes(
     if is_automatic:
         after = searched.predictions(trial.fitted)
         is_partial = is_sample and not fitted.features.is_dense
-        worthwhile = POLICY.worth_passes if is_partial else 0.0
+        worthwhile = 1 - POLICY.pays[0] if is_partial else 0.0
         is_better, reason = _compared(
             before, squared_losses, after, worthwhile, fitted.is_linear
         )

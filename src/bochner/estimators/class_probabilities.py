@@ -23,6 +23,7 @@ from bochner.selection.validation import HeldOutPredictions, mean_and_error
 from bochner.solvers.conformal import thresholds_of
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
+EXPECTED_ROWS = 10  # of a link, whose probabilities are those that theory expects
 SLOPE = 1e-9  # of a curve where it is flat, so that scores keep their order
 LARGEST_SCORE, BEYOND = 2.0, 1e-6
 # Of the range of numbers, up to which multiples of scores and their differences are
@@ -121,8 +122,8 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
 
     Squared loss on targets of -1 and 1 makes f an estimate of 2 p - 1, whose logit is 2
     artanh f = 2 f + 2 f^3 / 3 + ...; a > 0 and b >= 0 keep the order of the classes, so
-    that the most probable is the one that is predicted. One row's worth of doubt is
-    shared by all classes, as in Platt's method.
+    that the most probable is the one that is predicted. Few scores tell a and b badly:
+    ten rows' worth of probabilities are those of this series.
 
     Parameters
     ----------
@@ -141,7 +142,9 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
     powers = np.stack([f, f**3])
     share = (weight / weight.sum())[:, np.newaxis]
-    target = _doubted(targets, weight)
+    start = np.array([2.0, 2 / 3])
+    expected = softmax(np.tensordot(start, powers, 1), axis=1)
+    target = _doubted(targets, weight, expected)
 
     def loss(factors: NDArray) -> tuple[float, NDArray]:
         log_p = log_softmax(np.tensordot(factors, powers, 1), axis=1)
@@ -149,7 +152,6 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
         return float(-(target * log_p * share).sum()), gradient
 
     bounds = [(1e-2, 50.0), (0.0, 50.0)]
-    start = [2.0, 2 / 3]
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
@@ -162,7 +164,7 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
     Neural Networks", ICML 2017).
     """
     share = weight / weight.sum()
-    target = _doubted(targets, weight)
+    target = _doubted(targets, weight, softmax(scores, axis=1))
 
     def loss(log_a: float) -> float:
         return float(
@@ -175,12 +177,13 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
     return np.array([np.exp(minimum.x), 0.0])
 
 
-def _doubted(targets: NDArray, weight: NDArray) -> Floats:
+def _doubted(targets: NDArray, weight: NDArray, expected: NDArray) -> Floats:
     """Shares of the classes in each row, (n, K), one row's worth of which is shared
-    by all classes.
+    by all classes, as in Platt's method, and ten rows' worth are as expected.
     """
-    doubt = 1 / (max(weight.sum(), np.count_nonzero(weight)) + 2)
-    return class_shares(targets, doubt)
+    n_rows = max(weight.sum(), np.count_nonzero(weight))
+    shares = class_shares(targets, 1 / (n_rows + 2))
+    return (n_rows * shares + EXPECTED_ROWS * expected) / (n_rows + EXPECTED_ROWS)
 
 
 def probabilities(
@@ -226,25 +229,23 @@ def curve_of(
     link: NDArray,
     n_classes: int,
     largest: float = LARGEST_SCORE,
-    limit: float = np.inf,
+    work_share: float = 1.0,
 ) -> Floats | None:
     """The curve of scores and probabilities where that is better than the link for rows
     left out; else None.
 
-    A time limit of the fit, in seconds of the usual machine, makes the scores fewer of
-    which there is one.
+    A short time limit makes the scores fewer of which there is one.
     """
     if n_classes < 2 or predictions is None:
         return None
     predictions = predictions.distinct()
     scores, targets, weight = by_class(predictions)
-    most = min(POLICY.timed_scores * limit, MOST_SCORES)
     return curve_if_better(
         scores,
         (targets + 1) / 2,
         weight,
         probabilities(scores, link, largest=largest),
-        most,
+        work_share * MOST_SCORES,
         predictions.group,
     )
 

@@ -595,7 +595,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """The loss, or "auto" where there is time and reason to compare."""
         if self.loss != "auto":
             return self.loss
-        in_time = POLICY.loss_work * solution.seconds <= problem.budget.seconds_left
+        in_time = solution.seconds <= problem.budget.seconds_left
         # A given alpha has another meaning by each loss
         is_open = self._request.alphas is None and self.solver_ != "exact"
         few = design.source.n_counted <= POLICY.simple_rows
@@ -620,8 +620,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         seen = loss_fit.held_out_predictions
         self.link_ = link_of(seen, loss_fit.loss)
         largest = largest_score(loss_fit.loss)
-        seconds = self._request.budget().seconds
-        self.curve_ = curve_of(seen, self.link_, len(self.classes_), largest, seconds)
+        share = self._request.budget().work_share
+        self.curve_ = curve_of(seen, self.link_, len(self.classes_), largest, share)
         # By choices without the rows
         few = None if choice is None else choice.predictions
         self.set_thresholds_ = set_thresholds_of(

@@ -15,6 +15,7 @@ from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
+from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.inputs.training import TrainingRows
 from bochner.notices import quiet
 from bochner.selection.budget import Budget
@@ -77,7 +78,7 @@ def cross_fitted(
     fewest_seconds = POLICY.short_limit
     options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}
     if splits is None:
-        fewest_seconds = POLICY.crossed_seconds[len(folds) < max(POLICY.crossed_folds)]
+        fewest_seconds = budget.elapsed  # a fold takes as long as the fit
     elif budget.limit is not None:
         options["time_limit"] = seconds
     if seconds < fewest_seconds:
@@ -110,6 +111,28 @@ def cross_fitted(
     if splits is not None:
         observations = _with_some_calibrating(observations, fold_of, len(folds))
     return replace(observations, predicted=predicted), predictions
+
+
+def with_larger_errors(
+    solution: RidgeSolution, crossed: tuple[OutOfSample, HeldOutPredictions] | None
+) -> RidgeSolution:
+    """The solution of a refit with the errors of machines that were chosen without each
+    fold, where these are larger than those of its own rows left out.
+
+    The latter are too small where the rows chose the model in an earlier fit, and the
+    former where other rows did.
+    """
+    of_model = solution.held_out_predictions
+    if crossed is None or of_model is None:
+        return solution
+    calibration, predictions = crossed
+    losses = [
+        np.average(np.square(each.targets - each.predicted), 0, each.weight).mean()
+        for each in (of_model, predictions)
+    ]
+    if losses[0] >= losses[1]:
+        return solution
+    return replace(solution, calibration=calibration, held_out_predictions=predictions)
 
 
 def _folds_of_few(observations: OutOfSample) -> list[Fold] | None:

@@ -384,7 +384,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         design, problem = self._draw_and_plan(prepared, choice)
         crossed = self._cross_fit(rows, prepared) if rows.are_all else None
         if crossed is not None:
-            problem = replace(problem, needs=Needs(evaluated=problem.needs.evaluated))
+            # The model is that of a fit without uncertainty
+            is_split = prepared.source.splits is not None
+            needs = problem.needs._replace(out_of_sample=is_split, error_scale=False)
+            problem = replace(problem, needs=needs)
         # Of iterations it is not known beforehand how many there will be
         n_done = prepared.n_rows if self.solver_ == "direct" else None
         with progress("Fitting", n_done, bool(self.verbose)) as advance:
@@ -1526,7 +1529,7 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     stands for itself.
     """
     X = rows.X
-    first = None if rows.splits is not None else near_copies(X)
+    first = None if rows.splits is not None else near_copies(X, rows.weight)
     if first is None:
         return rows
     different = np.flatnonzero(first == np.arange(len(first)))

@@ -118,10 +118,9 @@ def n_evaluated(n_columns: int, n_rows: int) -> int:
     """Number of rows on which a fit measures the importance of `n_columns` columns; 0
     where it would be too few.
     """
-    least, most = POLICY.evaluated_rows
-    if n_columns * least > POLICY.evaluated_cells[1]:
+    if n_columns * POLICY.fewest_evaluated > POLICY.evaluated_cells[1]:
         return 0
-    return max(min(_n_cells(n_rows) // n_columns, most), least)
+    return max(_n_cells(n_rows) // n_columns, POLICY.fewest_evaluated)
 
 
 def _n_cells(n_rows: int) -> int:

@@ -27,7 +27,6 @@ from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import has_exact_kernel, leaves
 from bochner.features.nystroem import LandmarkFeatures, PriorFunctions
 from bochner.selection.budget import Budget
-from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.posterior_variance import (
     LinearPosterior,
@@ -341,11 +340,13 @@ def fit_posterior(
     features = fitted.features
     rng = np.random.default_rng(seed)
     n_landmarks, n_rows, n_errors = budget.shrunk(
-        (N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS), POLICY.posterior_seconds, 3
+        (N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS), power=3
     )
     observations = _observations(design.source, rng, n_rows)
     basis = _basis(features, observations.source, rng, n_landmarks)
     summed = _sum(design, observations, basis, features, fitted.alpha)
+    if not features.is_dense:
+        summed = _regularised(summed, rng, budget)
     held_out = fitted.held_out_predictions
     scored = None if held_out is None else _own_errors(summed, held_out, rng, n_errors)
     enough = min(FEWEST_ERRORS, n_errors, observations.source.n_rows / 2)
@@ -353,53 +354,6 @@ def fit_posterior(
     if learned is None or len(learned.errors) < enough:
         learned = _leave_one_out(summed)
     noise, size = _noise(learned, scored or learned, rng, scale)
-    return Posterior(basis, summed.linear, summed.alpha, noise, size)
-
-
-def refit_posterior(
-    design: Design,
-    former: Posterior,
-    alpha: float,
-    units: NDArray,
-    seed: int,
-    scale: ScaleMap,
-) -> Posterior:
-    """The posterior for other rows, with the landmarks and the noise of a former one.
-
-    Where parts of the map have no kernel beside their features, which the rows have
-    changed, noise is told again by leave-one-out errors.
-
-    Parameters
-    ----------
-    design : Design
-        Of the other rows, with the map that is fitted to them.
-    former : Posterior
-    alpha : float
-        The ridge penalty of the fit to the other rows.
-    units : array of shape (K,)
-        Of the targets in the former one, over those of the other rows.
-    seed : int
-        Of samples of rows.
-    scale : callable (rows whose targets are roots of errors) -> FeatureMap
-    """
-    rng = np.random.default_rng(seed)
-    features = design.features
-    observations = _observations(design.source, rng)
-    same = all(map(has_exact_kernel, leaves(features)))
-    if same:
-        basis = former.basis(features)
-    else:
-        basis = _basis(features, observations.source, rng)
-    summed = _sum(design, observations, basis, features, alpha)
-    if same:
-        level, slope, signal, constant, reach = former.noise
-        noise = Noise(
-            level + np.log(units), slope, signal * units**2, constant * units**2, reach
-        )
-        size = former.size_
-    else:
-        errors = _leave_one_out(summed)
-        noise, size = _noise(errors, errors, rng, scale)
     return Posterior(basis, summed.linear, summed.alpha, noise, size)
 
 
@@ -428,6 +382,33 @@ def _sum(
     alpha = alpha / mean_weight
     linear = posterior_of(moments, alpha)
     return Summed(source, basis, Z, weight, moments, linear, alpha, whole, mean_weight)
+
+
+def _regularised(summed: Summed, rng: np.random.Generator, budget: Budget) -> Summed:
+    """The moments with a ridge penalty that stands for early stopping too: ten times
+    larger while leave-one-out errors of some rows fall.
+    """
+    rows, _ = draw_rows(summed.weight, FEWEST_ERRORS, rng)
+    seen = summed._replace(
+        source=summed.source.take(rows), Z=summed.Z[rows], weight=summed.weight[rows]
+    )
+    loss = _mean_square(_leave_one_out(seen))
+    for alpha in summed.alpha * np.logspace(1, 6, 6):
+        if budget.is_over:
+            break
+        linear = posterior_of(summed.moments, alpha)
+        seen = seen._replace(alpha=alpha, linear=linear)
+        stronger_loss = _mean_square(_leave_one_out(seen))
+        if stronger_loss >= loss:
+            break
+        loss = stronger_loss
+        summed = summed._replace(alpha=alpha, linear=linear)
+    return summed
+
+
+def _mean_square(errors: Errors) -> float:
+    squares = np.square(errors.errors).mean(axis=1)
+    return float(np.average(squares, weights=errors.weight))
 
 
 def _observations(

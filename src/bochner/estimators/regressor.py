@@ -23,13 +23,13 @@ from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
-from bochner.estimators.cross_fitting import cross_fitted
+from bochner.estimators.cross_fitting import cross_fitted, with_larger_errors
 from bochner.estimators.extrapolation import PredictionBounds
 from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.number_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
-from bochner.estimators.posterior import Posterior, fit_posterior, refit_posterior
+from bochner.estimators.posterior import Posterior, fit_posterior
 from bochner.estimators.ridge.interval_calibration import (
     ErrorScale,
     ScaleMap,
@@ -620,32 +620,27 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         target = rows.target
         spread = getattr(self, "spread_", None)
         seed = self._seed() if spread is None else spread.seed
+        budget = Budget()
         source = self._other_rows(rows, self._solver_targets(target))
         bounds = self.bounds_
         if bounds is not None:
             bounds = replace(target.bounds, reach=bounds.reach)
         self._store_bounds(bounds)
         if self.loss_ == "squared":
-            crossed = None
-            if spread is not None:
-                crossed = cross_fitted(self, rows, source, seed, Budget())
-            is_open = spread is not None and crossed is None
-            _, _, solution = self._solve_again(
-                source, seed, self.features_, self.alpha_, is_open
+            design, _, solution = self._solve_again(
+                source, seed, self.features_, self.alpha_, bool(self.uncertainty)
             )
-            calibration = solution.calibration if crossed is None else crossed[0]
+            if self.uncertainty:
+                crossed = cross_fitted(self, rows, source, seed, budget)
+                solution = with_larger_errors(solution, crossed)
             scaled = Standardised(target.mean, target.scale)
-            self.spread_ = self._fit_error_scale(calibration, scaled, Budget(), spread)
+            calibration = solution.calibration
+            self.spread_ = self._fit_error_scale(calibration, scaled, budget, spread)
             coef = solution.coef
             if hasattr(self, "posterior_"):
-                design = Design(source, self.features_, self.feature_weights_.dtype)
-                self.posterior_ = refit_posterior(
-                    design,
-                    self.posterior_,
-                    self.alpha_,
-                    self.target_scale_ / target.scale,
-                    self._seed(),
-                    self._scale_map(Budget()),
+                scale = self._scale_map(budget)
+                self.posterior_ = fit_posterior(
+                    design, solution, self._seed(), scale, budget
                 )
         else:
             design, problem, solution = self._solve_again(
@@ -731,9 +726,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Returns
         -------
         array of shape (n,) or (n, K), or Path
-            In the library, on the device and in the precision of X. For a Dask array, a
-            Dask array; for a Dask data frame, a series or a data frame with its index;
-            neither is computed yet. With `out`, the path of the file.
+            In the library and on the device of X; from NumPy in double precision, else
+            in that of X. For a Dask array, a Dask array; for a Dask data frame, a
+            series or a data frame with its index; neither is computed yet. With `out`,
+            the path of the file.
         std : array of the same shape
             With `return_std` and without `out`.
         covariance : array of shape (n, n) or (n, n, K)

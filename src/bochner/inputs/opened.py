@@ -83,10 +83,9 @@ def sampled_rows(n_columns: int, limit: int | None = None) -> int:
     limit : int, optional
         Bytes that the fit may take.
     """
-    rows = min(
-        POLICY.sampled_rows,
-        max(POLICY.sampled_entries // max(n_columns, 1), FEWEST_SAMPLED),
-    )
+    most = POLICY.sampled_rows
+    width = POLICY.gathered_entries // POLICY.gathered_rows
+    rows = min(most, max(most * width // max(n_columns, 1), FEWEST_SAMPLED))
     if limit is None:
         return rows
     rows = min(rows, limit // (SAMPLE_SHARE * row_bytes(n_columns)))

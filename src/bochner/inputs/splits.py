@@ -101,7 +101,7 @@ def row_splits(cv: Any, y: NDArray, groups: NDArray | None, labels: bool) -> Row
         )
     is_number = cv is None or isinstance(cv, int | np.integer)
     if group is not None and is_number:
-        n_splits = max(POLICY.n_folds, n_rows // POLICY.most_held_out)
+        n_splits = max(POLICY.n_folds, n_rows // POLICY.compared_rows)
         n_splits = min(n_splits if cv is None else int(cv), n_groups)
         largest = np.unique(y, return_counts=True)[1].max() if labels else 0
         stratified = n_splits <= largest and n_groups <= MOST_STRATIFIED

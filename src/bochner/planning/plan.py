@@ -481,8 +481,7 @@ class Planner:
             text = f"{size:,} Fourier features"
             return MapSize(text, size, True, why=why)
         if learned and isinstance(request.n_components, str):
-            outputs = 1 + (table.n_outputs - 1) / POLICY.outputs_for_half
-            entries = POLICY.final_entries / self.sample / outputs
+            entries = POLICY.final_entries / self.sample / np.sqrt(table.n_outputs)
             size = int(np.clip(entries, *POLICY.final_grids))
         text = f"bins of {size:,} grids"
         if wanted == "hybrid":

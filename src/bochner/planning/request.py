@@ -174,10 +174,9 @@ class FitRequest:
         if wanted != "auto" or n_outputs == 1:
             return wanted
         grids = POLICY.final_grids if self.time_limit is None else POLICY.trial_grids
-        timely = POLICY.timed_coefficients * self.budget().seconds
         coefficients = min(n_rows, POLICY.screened_rows) * grids[0] * n_outputs
-        many = coefficients > min(POLICY.final_entries, timely)
-        return "fourier" if many else wanted
+        most = self.budget().work_share * POLICY.final_entries
+        return "fourier" if coefficients > most else wanted
 
     def must_learn(self, features: str) -> bool:
         """Whether the parameters leave no other choice than a learned map."""

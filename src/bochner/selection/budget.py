@@ -90,6 +90,13 @@ class Budget:
         """Whether there is time to learn one metric only."""
         return self.seconds < POLICY.short_limit
 
+    @property
+    def work_share(self) -> float:
+        """Of the usual work that follows the solution, the share that a short limit
+        allows.
+        """
+        return float(np.clip(self.seconds / POLICY.short_limit, 0.125, 1.0))
+
     def n_components(self, n_rows: int, n_columns: int, n_outputs: int) -> float:
         """Features whose direct solution takes the time left, 512 at least; infinite
         without a limit.
@@ -105,13 +112,11 @@ class Budget:
             size /= 1.1
         return max(2 * int(size / 2), least)
 
-    def shrunk(
-        self, sizes: Sequence[int], seconds: float, power: float = 1.0
-    ) -> list[int]:
-        """Sizes of work whose seconds grow with their power, smaller where less time
-        is left than it takes.
+    def shrunk(self, sizes: Sequence[int], power: float = 1.0) -> list[int]:
+        """Sizes of work whose seconds grow with their power, smaller where little time
+        is left.
         """
-        factor = min(self.seconds_left / seconds, 1.0) ** (1 / power)
+        factor = min(self.seconds_left / POLICY.short_limit, 1.0) ** (1 / power)
         return [max(int(factor * size), POLICY.n_components[0]) for size in sizes]
 
     def n_rows(self, n_cells: float) -> float:

@@ -215,8 +215,8 @@ def fit_hybrid(
         smooth = MetricFeatures(learned.metric, waves)
         return [(1.0, smooth), *grids(learned_metrics.bins, n_grids, problem.seed + 1)]
 
-    smooth = problem.penalties(POLICY.hybrid_alphas)[:, 0]
-    rough = problem.penalties(POLICY.hybrid_bin_alphas)[:, 0]
+    factors = zip(*POLICY.hybrid_alphas, strict=True)
+    smooth, rough = (problem.penalties(each)[:, 0] for each in factors)
     pairs = [penalties] if penalties else list(np.broadcast(smooth, rough))
     tried = np.array([[a] + [b] * len(learned_metrics.bins) for a, b in pairs])
     both = concatenate(of_size(least)).draw(problem.n_columns)
@@ -387,11 +387,9 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     """
     problem = race.problem
     validator = race.screened
-    D = n_features(race.problem)
-    if (
-        problem.space.n_components is not None
-        or problem.n_rows < POLICY.rows_a_feature * D
-    ):
+    D = n_features(problem)
+    few = problem.n_rows < POLICY.rows_a_feature * D
+    if problem.space.n_components is not None or few:
         return D
     half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
     trial = validator.solve(half, np.array([entry.trial.share]), None)
@@ -400,7 +398,7 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     if after >= before:
         return max(entry.size, D // 2)
     factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
-    most = max(int(np.sqrt(gram_work(POLICY.grown_seconds) / problem.n_rows)), D)
+    most = max(int(np.sqrt(gram_work(POLICY.gram_seconds) / problem.n_rows)), D)
     size = problem.n_rows, problem.n_columns, problem.n_outputs
     timed = problem.budget.stage("solution").n_components(*size)
     return within_limit(

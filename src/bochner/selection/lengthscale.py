@@ -295,12 +295,13 @@ def kernel_at(name: str, lengths: NDArray, spread: NDArray, power: float) -> Sta
 def common_unit_lengths(column_units: NDArray, spread: NDArray) -> NDArray:
     """Relative lengthscales that keep the common unit of the encoded columns.
 
-    Columns of less than 1e-100 of the largest deviation of those that vary count as if
+    Columns of less than 1e-38 of the largest deviation of those that vary count as if
     they had that much, which is nothing. Those that do not vary in the rows at hand may
     in others, and are of no larger deviation than these.
     """
     largest = column_units[spread > 0].max()
-    return 1 / np.maximum(np.fmin(column_units, largest) / largest, POLICY.least_share)
+    nothing = np.finfo(np.float32).tiny
+    return 1 / np.maximum(np.fmin(column_units, largest) / largest, nothing)
 
 
 # Of a column that is no constant: frequencies over it are finite

@@ -432,7 +432,7 @@ class EarlyStopping:
         the fewest steps.
         """
         late = (1 - self.late_share) * self.clock.seconds
-        return 2 * done >= POLICY.fewest_steps and self.clock.elapsed >= late
+        return 2 * done >= POLICY.trial_steps and self.clock.elapsed >= late
 
     def _has_plateaued(self) -> bool:
         """Whether the last window of blocks has brought little over the one before."""

@@ -19,12 +19,11 @@ class Policy:
     fewest_asked_rows: int = 20
     # Of numbers, by which lengthscales of each column are compared with one of all
     fewest_learned: int = 100
-    most_held_out: int = 10_000  # tell log losses to a percent
     # Folds of small tables, and the fewest rows that tell a lengthscale; larger tables
     # hold out 1 / n_folds of the rows, once
     n_folds: int = 5
-    # Of them, on which a fit measures the importance of columns
-    evaluated_rows: Range = (50, 500)
+    # Of them, fewer of which measure no importance of columns
+    fewest_evaluated: int = 50
     # Changes of a column of a row for that, two for each row of the fit
     evaluated_cells: Range = (2_000, 8_000)
     # Up to which all rows are held out in turn: few would be left to validate
@@ -41,7 +40,7 @@ class Policy:
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
     # Outputs, beyond which random combinations of them are validated
     mixed_outputs: int = 16
-    mixtures: int = 4  # such combinations
+    mixtures: int = 8  # such combinations
     # Up to which simple candidates are preferred, and classes have the squared loss
     simple_rows: int = 1_000
     near: float = 1.0  # standard errors, within which candidates are near
@@ -51,10 +50,10 @@ class Policy:
     # Rows that are read from files.
     # Up to which all are read into memory, and fitted there
     gathered_rows: int = 1 << 22
-    gathered_entries: int = 1 << 27  # most numbers of the rows that are read so
+    # Most numbers of the rows that are read so; a sample has as much fewer as its rows
+    gathered_entries: int = 1 << 27
     # On which choices are made, and candidates fitted, where there are more
     sampled_rows: int = 1 << 20
-    sampled_entries: int = 1 << 26  # most numbers of the rows of such a sample
     hashed_columns: int = 12_800  # of bins in buckets, whose Gram matrix takes 1.3 GB
 
     # Which way a fit goes, by its rows and columns.
@@ -74,7 +73,8 @@ class Policy:
     alike: float = 0.2
 
     # A time limit.
-    # Seconds, below which one metric is learned of enough rows for full learning
+    # Seconds, below which one metric is learned of enough rows for full learning, and
+    # what follows the solution has smaller sizes
     short_limit: float = 1.5
     # Proportions in which the time left is divided among the stages of a fit to come
     stages: dict[str, float] = field(
@@ -88,25 +88,14 @@ class Policy:
             "calibration": 1.0,
         }
     )
-    # Times the seconds of the squared fit, that another loss beside it takes
-    loss_work: float = 2.0
     # Numbers of the rows of a fit, inputs and targets, for each second of the limit
     timed_cells: float = 5e6
-    # Seconds that a posterior takes with all its rows and landmarks
-    posterior_seconds: float = 2.5
-    # Seconds that the scale of errors takes with all its rows and features
-    scale_seconds: float = 0.8
-    # Of rows held out, for each second of the limit, that have a curve of probabilities
-    timed_scores: float = 250_000
-    # Of bins of all outputs for each second of the limit
-    timed_coefficients: float = 1e7
 
     # The learning of a metric.
     most_learned_columns: int = 4_096  # encoded ones
     # Numbers of the rows that a metric is learned from, 120 MB; and of few rows that
     # choose one lengthscale
     learned_entries: int = 30_000_000
-    fewest_steps: int = 8  # of the learning, however little time is left
     window: int = 48  # blocks, whose losses tell whether the learning goes on
     falling: float = 0.02  # by what share they must fall from one window to the next
     fit_share: float = 0.75  # of a block, the rest of which validates
@@ -135,9 +124,9 @@ class Policy:
     smallest_share: float = 1e-8  # that is tried too, where many rows tell small errors
     # Of the trace of the Gram matrix
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
-    # On which ridge penalties are compared; that tell quantiles of a column and of
-    # distances
-    compared_rows: int = 1 << 14
+    # Held out at the most, which tell log losses to a percent; on which ridge penalties
+    # are compared; that tell quantiles of a column and of distances
+    compared_rows: int = 10_000
     # Factors that are tried for a map side by side with others
     weight_steps: Numbers = (0.1, 10.0)
     resumed_steps: int = 2  # on all rows, after those without the rows held out
@@ -145,8 +134,6 @@ class Policy:
     # iterations of conjugate gradients in each, where rows held out tell how many there
     # are
     most_passes: int = 4
-    # Share of the log loss, that another loss of bins must gain for such passes
-    worth_passes: float = 0.03
     # Sweeps over the grids, or steps of Newton's method, of another loss than the
     # squared one, at the most
     loss_steps: int = 16
@@ -168,15 +155,13 @@ class Policy:
     # ridge penalty of another loss
     trial_grids: Range = (6, 64)
     # Bins of the model; and of all its outputs, beyond which bins are tried on request
-    final_entries: int = 50_000_000
+    final_entries: int = 50_000_000  # over the root of the number of outputs
     final_grids: Range = (50, 800)  # of the model, however many rows there are
-    # Outputs beyond the first, with which there are half as many grids as without
-    outputs_for_half: int = 4
     # Times what a distinct row weighs: in a trial, of a block at the first step of a
     # metric, and of the first sweeps for another loss
     first_alpha: float = 0.1
-    # Iterations of a trial, and the fewest of the run that tells their final number,
-    # also where no time is left
+    # Iterations of a trial, and the fewest of the run that tells their final number and
+    # of the learning of a metric, also where no time is left
     trial_steps: int = 8
 
     # Fourier features.
@@ -186,7 +171,6 @@ class Policy:
     # However much they pay: the Gram matrix takes half a gigabyte
     most_features: int = 8_192
     rows_a_feature: int = 4  # from which on more features are tried
-    grown_seconds: float = 25.0  # of the Gram matrix
     # Of a memory limit, for the Gram matrix of features whose number is chosen
     limited_share: float = 0.4
     # Of the limit, that libraries and compiled code take before
@@ -196,17 +180,16 @@ class Policy:
     fewest_scale_rows: int = 750
     # Memory of a bin of a row, with what solvers and candidates make of it
     bin_bytes: int = 48
-    # Shares of the loss: twice the features are taken where they lower it below the
-    # first one, four times where below the second one
+    # Shares of the loss: twice the features, or another loss of bins in passes over
+    # files, are taken where they lower it below the first one, four times the features
+    # where below the second one
     pays: tuple[float, float] = (0.97, 0.90)
     # Ratio of the grids beside them in a trial to those of other trials: with as few
     # the model of Fourier features alone seems better
     hybrid_growth: int = 2
     hybrid_features: int = 1_000  # beside the bins, however few rows there are
-    # Ridge penalties of the Fourier features beside bins, and in the same order of
-    # these, that are tried in pairs
-    hybrid_alphas: Numbers = (0.1, 0.01, 1.0)
-    hybrid_bin_alphas: Numbers = (0.3, 0.3, 10.0)  # of the bins
+    # Ridge penalties of the Fourier features beside bins, each with that of the bins
+    hybrid_alphas: tuple[Numbers, ...] = ((0.1, 0.3), (0.01, 0.3), (1.0, 10.0))
 
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next
@@ -214,7 +197,6 @@ class Policy:
     # Rows and features of the trials
     rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))
     quick_round: Range = (1_024, 128)  # rows and features where one look is enough
-    least_share: float = 1e-100  # of the largest deviation: less is nothing
 
     # Few rows, on which everything is chosen again without each fold, for the errors of
     # new ones.
@@ -222,8 +204,6 @@ class Policy:
     crossed_rows: int = 500
     # Folds of up to `few_rows` distinct rows, and of more
     crossed_folds: tuple[int, int] = (10, 5)
-    # Of a time limit, that must be left for each of these folds
-    crossed_seconds: tuple[float, float] = (0.05, 0.3)
 
     # Few rows, by leave-one-out errors.
     # Distinct ones, up to which nothing is learned that was not asked for

@@ -215,7 +215,7 @@ class Problem:
         if self.space.n_components is not None:
             return self.space.n_components
         usual = POLICY.final_entries / self.n_rows
-        usual /= 1 + (self.validator.targets.shape[1] - 1) / POLICY.outputs_for_half
+        usual /= np.sqrt(self.validator.targets.shape[1])
         usual = min(
             np.clip(usual, *POLICY.final_grids),
             grids_within_limit(self.validator.n_rows),

@@ -22,7 +22,7 @@ def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> Mask:
     and from any part of the data.
     """
     counted = weights > 0
-    share = min(1 / POLICY.n_folds, POLICY.most_held_out / max(int(counted.sum()), 1))
+    share = min(1 / POLICY.n_folds, POLICY.compared_rows / max(int(counted.sum()), 1))
     return counted & (uniform(hashes, seed) < share)
 
 

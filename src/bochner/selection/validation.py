@@ -308,7 +308,7 @@ class Validator:
     Attributes
     ----------
     y, y_out : arrays
-        Standardised targets, or four combinations of more than 16.
+        Standardised targets, or eight combinations of more than 16.
     is_classifier : bool
         Whether the targets are classes, also where combinations of many of them have
         the squared error.
@@ -695,7 +695,7 @@ class HeldOut:
         """Mean squared error of candidates, summed over the outputs, at the best number
         of iterations for each.
 
-        Many outputs are validated by two combinations, whose squares keep the sum of
+        Many outputs are validated by combinations, whose squares keep the sum of
         theirs in expectation.
 
         Parameters

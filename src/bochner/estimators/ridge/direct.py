@@ -133,7 +133,7 @@ def _evaluated(
     if not all(
         isinstance(leaf.features, LinearFeatures) for leaf in leaves(design.features)
     ):
-        source = problem.validating(source, POLICY.evaluated_rows[0])
+        source = problem.validating(source, POLICY.fewest_evaluated)
     name = LEFT_OUT if source is design.source else HELD_OUT
     size = _n_evaluated(factor.n_rows, design.features.n_features_out, problem)
     rows, counts = _distinct_rows(source, size, problem.seed)
@@ -177,15 +177,12 @@ def scored_rows(
     """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by
     weight; of equal ones as one.
 
-    Below a time limit of one second they are fewer in proportion, for many outputs of
-    two. All rows of equal inputs are left out together, those that were not drawn too.
+    Under a short time limit they are fewer. All rows of equal inputs are left out
+    together, those that were not drawn too.
     """
     source = problem.validating(design.source)
-    seconds = problem.budget.seconds
-    values = min(POLICY.timed_scores * seconds, SCORED_VALUES)
-    most = SAMPLE_ROWS * np.clip(seconds, 0.125, 1)
-    fewest = FEWEST_SCORED * np.clip(seconds / 2, 0.25, 1)
-    few = int(min(most, max(values / source.n_outputs, fewest)))
+    usual = min(SAMPLE_ROWS, max(SCORED_VALUES // source.n_outputs, FEWEST_SCORED))
+    few = int(problem.budget.work_share * usual)
     rows, counts = _distinct_rows(
         source, source.n_rows if problem.criterion == "loo" else few, problem.seed
     )
@@ -273,7 +270,7 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
         scored, factors = _drawn_rows(design, source, problem, SAMPLE_ROWS)
     few = _n_evaluated(len(y), len(y), problem)
     if few:
-        fewest = POLICY.evaluated_rows[0]
+        fewest = POLICY.fewest_evaluated
         evaluated, counts = _drawn_rows(design, source, problem, few, fewest)
     solution = solve_exact(
         Design(source, features, design.dtype).dense,

@@ -177,9 +177,7 @@ def fit_error_scale(
     scores = errors[calibrating]
     size = None
     if len(learned) >= FEWEST_ROWS:
-        n_learned, n_scored = budget.shrunk(
-            (LARGE_SAMPLE_ROWS, SAMPLE_ROWS), POLICY.scale_seconds
-        )
+        n_learned, n_scored = budget.shrunk((LARGE_SAMPLE_ROWS, SAMPLE_ROWS))
         drawn, factors = draw_rows(
             rows.weight[learned], n_learned, np.random.default_rng(rows.seed)
         )
