@@ -115,8 +115,6 @@ Targets = Callable[[NDArray], NDArray]
 # Of bins that are not given, whose Gram matrix is factorised in seconds
 FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
-# Left of a time limit, below which nothing is noted of rows that are alike
-NOTED_SECONDS = 1.0
 # That tell the means of features, and precondition their equations, of a fit where all
 # is chosen
 FIRST_ROWS = 20_000
@@ -432,8 +430,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         to, unless it is given which do.
         """
         is_validated = self._request.learnable() or self._request.needs_unseen
-        is_hasty = budget.seconds_left < NOTED_SECONDS
-        if rows.splits is not None or is_hasty or not is_validated:
+        if rows.splits is not None or budget.is_short or not is_validated:
             return
         if name := column_of_groups(self.encoder_, rows.X, self._seed()):
             warn(
