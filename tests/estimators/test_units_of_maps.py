@@ -12,8 +12,11 @@ from sklearn.base import clone
 from bochner import (
     ConcatenatedFeatures,
     FourierFeatures,
+    KernelCCA,
+    KernelKMeans,
     KernelMachineClassifier,
     KernelMachineRegressor,
+    KernelPCA,
     load,
     save,
 )
@@ -93,6 +96,27 @@ def test_kernels_that_were_learned_behind_an_encoder_are_refused(rows, learned):
     ):
         with pytest.raises(ValueError, match="kernel was taken from a fitted model"):
             KernelMachineRegressor(kernel).fit(*rows)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        (KernelPCA, "features"),
+        (KernelPCA, "kernel"),
+        (KernelKMeans, "features"),
+        (KernelCCA, "features"),
+        (KernelCCA, "kernel"),
+    ],
+)
+def test_other_estimators_refuse_them_where_columns_keep_their_units(
+    rows, isotropic, kind, part
+):
+    X, y = rows
+    given = {part: getattr(isotropic, f"{part}_")}
+    targets = (np.column_stack([y, X[:, 2]]),) if kind is KernelCCA else ()
+    with pytest.raises(ValueError, match=f"{part} was taken from a fitted model"):
+        kind(2, standardize=False, random_state=0, **given).fit(X, *targets)
+    assert kind(2, random_state=0, **given).fit(X, *targets)
 
 
 def test_the_cures_work(rows, learned):

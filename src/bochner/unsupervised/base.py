@@ -19,7 +19,13 @@ from bochner.features import FourierFeatures, NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import require_hashed
 from bochner.features.distances import median_gaussian
-from bochner.features.leaves import LeafMap, has_exact_kernel, is_dense, seeded
+from bochner.features.leaves import (
+    LeafMap,
+    has_exact_kernel,
+    is_dense,
+    refuse_encoded,
+    seeded,
+)
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.splits import group_numbers
 from bochner.inputs.training import (
@@ -59,6 +65,9 @@ class RowModel(BaseKernelEstimator):
         self._forget_fit()
         self._check_parameters()
         check_parameter("verbose", self.verbose)
+        if not self.standardize:
+            for name in ("kernel", "features", "y_kernel", "y_features"):
+                refuse_encoded(name, getattr(self, name, None))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self.learned)
