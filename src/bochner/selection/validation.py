@@ -835,7 +835,7 @@ def sets_held_out(
 
 
 def compared(design: Design, seed: int) -> Design | None:
-    """Return a design of 16,384 of the rows, on which ridge penalties are compared;
+    """Return a design of 10,000 of the rows, on which ridge penalties are compared;
     None where there are no more.
     """
     sample = design.source.sample(POLICY.compared_rows, np.random.default_rng(seed))
