@@ -344,7 +344,11 @@ class TestSolve:
 
 
 class TestManyOutputs:
-    """Of more than 16, four combinations are judged."""
+    """Of more than 16 of many rows, eight combinations are judged."""
+
+    @pytest.fixture(autouse=True)
+    def many_rows(self, policy):
+        policy(rows_for_full_learning=0)
 
     @pytest.mark.parametrize("classes", [False, True])
     def test_are_mixed(self, classes):

@@ -282,10 +282,10 @@ class TextColumn(Encoding):
     start : int
         First output column.
     seen : uint64 array of shape (L,) or None
-        Hashes of all levels of the fit, where they are more than `categories` and
-        known.
+        Hashes of all levels of the fit, where they are known.
     stand_in : int
-        Number of the category as which levels count that are not among `seen`.
+        Number of the category as which levels count that are not among `seen`, and
+        missing values where the fit had none.
     means : LevelMeans or None
         Mean targets of the categories, which are numbers behind the columns above.
     """
@@ -368,7 +368,8 @@ class TextColumn(Encoding):
         if self.seen is not None:
             numbers[numbers < 0] = self.stand_in
         places = np.where(numbers < 0, -1, self.start + numbers)
-        return np.append(places, self.code.stop if self.gaps else -1)
+        unseen = -1 if self.seen is None else self.start + self.stand_in
+        return np.append(places, self.code.stop if self.gaps else unseen)
 
     def _level_numbers(self, labels: list[str]) -> NDArray:
         """Number of each label among `categories`, their count for other levels that
@@ -449,9 +450,14 @@ class TextColumn(Encoding):
         return self.categories + other + codes + gap + means
 
     def tied(self, output_column: int, suffix: str) -> int:
-        """The first column of the codes for each of them; else the column itself."""
-        code = self.code
-        return code.start if code.start <= output_column < code.stop else output_column
+        """The first column of the categories, or of the codes, for each of them; else
+        the column itself.
+        """
+        end = self.start + len(self.categories)
+        for first, last in ((self.start, end), (self.code.start, self.code.stop)):
+            if first <= output_column < last:
+                return first
+        return output_column
 
 
 @dataclass

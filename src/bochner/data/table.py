@@ -637,8 +637,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def with_seen_levels(
         self, rows: TargetRows, statistic: TableStatistic | None = None
     ) -> TableEncoder:
-        """Take note of the levels of columns that have more than are kept, and of the
-        category as which others will count.
+        """Take note of the levels of columns of text, and of the category as which
+        others will count, and missing values that the fit had not.
 
         Parameters
         ----------
@@ -651,7 +651,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = list(self.columns_)
         for k, column in enumerate(columns):
             key = str(column.index)
-            if not isinstance(column, TextColumn) or not column.other or key in unknown:
+            if not isinstance(column, TextColumn) or key in unknown:
+                continue
+            if not column.categories:
                 continue
             codes, labels = self.values_of(rows.X, column.index)
             levels = [labels[i] for i in np.unique(codes[codes >= 0]).tolist()]
@@ -951,9 +953,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Groups of output columns that belong together, for learners that scale
         columns individually.
 
-        The cosine and the sine of a circle are tied, and so are the code columns of a
-        text column: they need a common scale to keep distances meaningful, and none of
-        them may be transformed alone.
+        The cosine and the sine of a circle are tied, and so are the categories and the
+        code columns of a text column: they need a common scale to keep distances
+        meaningful, and none of them may be transformed alone. Hundreds of scales of
+        categories would be learned from noise.
 
         Returns
         -------

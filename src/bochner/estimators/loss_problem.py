@@ -267,22 +267,29 @@ class LossProblem:
         """The trial with the best ridge penalty for the rows held out.
 
         Smaller penalties than that of the first trial, which need fewer sweeps, are
-        tried first, and must be clearly better. A larger one must be worthwhile, and
-        with sweeps it is taken unless it is clearly worse. Steps of Newton's method
-        begin where those for another penalty ended; sweeps, of which the number
-        regularises, begin anew. Of very many entries one penalty is tried.
+        tried first, and must be clearly better, by more than a thousandth of the loss
+        of zeros: where classes are separable, losses fall for ever. A larger one must
+        be worthwhile, and with sweeps it is taken unless it is clearly worse. Steps of
+        Newton's method begin where those for another penalty ended; sweeps, of which
+        the number regularises, begin anew. Of very many entries one penalty is tried.
         """
         blocks = self.ridge.blocks
         n_entries = sum(block.y.size * block.features.width for block in blocks)
         if self.sweeps and n_entries > POLICY.most_compared:
             return first_trial
 
+        rows = self.predictions(first_trial.fitted)
+        zeros = np.zeros_like(rows.predicted.T)
+        losses = self.loss.value(rows.targets.T, zeros)
+        least_gain = POLICY.worthwhile * np.average(losses, weights=rows.weight)
+
         def is_preferred(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
             # Without a step it is as good as its start, but for rounding
             if not other.n_steps:
                 return False
             if not is_larger:
-                return self.is_clearly_better(other, best)
+                is_worth = best.loss - other.loss > least_gain
+                return is_worth and self.is_clearly_better(other, best)
             if self.sweeps:
                 return not self.is_clearly_better(best, other)
             return other.loss < (1 - POLICY.worthwhile) * best.loss

@@ -107,7 +107,7 @@ from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare
 from bochner.selection.report import of_many_columns
-from bochner.selection.validation import mixture
+from bochner.selection.validation import are_mixed, mixture
 from bochner.settings import current
 from bochner.sources.rowwise import require_fitted
 
@@ -787,7 +787,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if way != "summed":
             statistic = None if rows.summary is None else rows.summary.table
             self.encoder_ = encoder = encoder.with_seen_levels(targeted, statistic)
-            if self._request.learnable() and enough and way == "whole":
+            # Of classes, few rows tell shares of levels worse than their codes do
+            tells_means = enough or not is_classifier(self)
+            if self._request.learnable() and tells_means and way == "whole":
                 self.encoder_, encoder = encoder.with_level_means(targeted)
         if self.uncertainty:
             self.level_variances_ = self.encoder_.level_variances(targeted)
@@ -949,7 +951,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         encoded = rows.source.encoded(np.float32)
         if (
             features == "fourier"
-            and POLICY.mixed_outputs < K
+            and are_mixed(K, encoded.n_rows)
             and isinstance(encoded.targets, Signs)
         ):
             mixed = encoded.targets.mixed(mixture(K, POLICY.mixtures))

@@ -50,10 +50,16 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
     if is_collection(X):
         import dask
 
-        y, sample_weight = (
-            X[values] if isinstance(values, str) else values
-            for values in (y, sample_weight)
-        )
+        columns = set(getattr(X, "columns", ()))
+
+        def of_name(values: Any) -> Any:
+            if isinstance(values, str):
+                return X[values]
+            several = isinstance(values, list | tuple)
+            named = several and all(isinstance(name, str) for name in values)
+            return X[list(values)] if named and columns.issuperset(values) else values
+
+        y, sample_weight = of_name(y), of_name(sample_weight)
         answers = dask.compute(self.predict(X), y, sample_weight)
     elif is_streamed(X) and not isinstance(y, str | list | tuple):
         # Targets that came apart from the rows

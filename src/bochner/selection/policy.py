@@ -38,7 +38,7 @@ class Policy:
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     # Of the logistic link, of which the best is taken
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
-    # Outputs, beyond which random combinations of them are validated
+    # Outputs, beyond which random combinations of them are validated, if rows are many
     mixed_outputs: int = 16
     mixtures: int = 8  # such combinations
     # Up to which simple candidates are preferred, and classes have the squared loss

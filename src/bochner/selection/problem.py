@@ -13,7 +13,7 @@ from bochner.engines.costs import BINNED_COLUMNS
 from bochner.selection.budget import Budget, grids_within_limit
 from bochner.selection.policy import POLICY
 from bochner.selection.split import Split, split
-from bochner.selection.validation import Validator
+from bochner.selection.validation import Validator, are_mixed
 
 SHORTEST_TRIAL = 1e-6  # seconds, where the clock saw none
 
@@ -123,7 +123,7 @@ class Problem:
         """Whether rows are so few that simple candidates are preferred, unless a linear
         map was requested or there are many outputs.
         """
-        narrow = self.validator.targets.shape[1] <= POLICY.mixed_outputs
+        narrow = not are_mixed(self.validator.targets.shape[1], self.n_rows)
         few = self.n_rows <= POLICY.simple_rows
         return few and narrow and self.space.metric != "full"
 

@@ -43,6 +43,14 @@ Losses = Callable[[NDArray], NDArray]
 Plateau = Callable[[NDArray], bool]
 
 
+def are_mixed(n_outputs: int, n_rows: int) -> bool:
+    """Whether random combinations of outputs are validated in their place: of few rows
+    all outputs of most tables are.
+    """
+    few = n_rows < POLICY.rows_for_full_learning
+    return n_outputs > (POLICY.wide if few else POLICY.mixed_outputs)
+
+
 def mixture(n_outputs: int, size: int) -> NDArray:
     """Orthonormal combinations of the outputs, shape (K, size), by which many of them
     are validated.
@@ -336,7 +344,7 @@ class Validator:
         self.deviation = np.ones(len(deviation)) if classes else deviation
         self.y = (y - self.mean) / self.deviation
         self.y_out = (targets - self.mean) / self.deviation
-        if y.shape[1] > POLICY.mixed_outputs:
+        if are_mixed(y.shape[1], len(y)):
             mix = mixture(y.shape[1], POLICY.mixtures)
             self.y = self.y @ mix
             self.y_out = self.y_out @ mix
