@@ -461,3 +461,13 @@ class TestResults:
             regressor().predict(X)
         with pytest.raises(SourceError, match="2 dimensions, got 1"):
             regressor().fit(X, y).predict(y)
+
+
+@pytest.mark.parametrize("names", [["y", "z"], ("y", "z")])
+def test_several_targets_are_scored_by_their_names(frame, names):
+    table = frame[NAMES].assign(y=frame["y"], z=-2 * frame["y"])
+    model = KernelMachineRegressor(
+        Gaussian(1.0), n_components=60, alpha=1.0, random_state=0
+    ).fit(table[NAMES], table[["y", "z"]])
+    score = model.score(dd.from_pandas(table, npartitions=3), names)
+    assert score == pytest.approx(model.score(table[NAMES], table[["y", "z"]]))
