@@ -138,7 +138,7 @@ def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
     least, most = POLICY.n_components
     affordable = np.sqrt(gram_work(POLICY.gram_seconds) / n_rows)
     if weights is not None:
-        n_rows = np.count_nonzero(weights)
+        n_rows = int(np.count_nonzero(weights))
         if (weights == np.rint(weights)).all() and weights.max() < LARGEST_WHOLE:
             factor = np.gcd.reduce(weights.astype(np.int64))
             n_rows = int(weights.sum() // max(factor, 1))
