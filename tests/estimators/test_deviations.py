@@ -320,6 +320,7 @@ def test_units_of_the_target_do_not_matter():
     np.testing.assert_allclose(scaled, 1e6 * std, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_refit_to_other_rows_of_the_same_kind_has_alike(model):
     before = model.predict(NEW, return_std=True)[1]
     again = deepcopy(model).refit(X[:200], Y[:200], WEIGHT[:200])

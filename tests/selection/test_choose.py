@@ -20,7 +20,7 @@ from bochner.features.leaves import leaves
 from bochner.loops.clock import CLOCK
 from bochner.selection import candidates as candidates_module
 from bochner.selection import learning as learning_module
-from bochner.selection.budget import Budget, choose_n_components
+from bochner.selection.budget import Budget
 from bochner.selection.candidates import (
     FOURIER,
     HYBRID,
@@ -616,11 +616,3 @@ def test_outliers_among_the_targets_are_told_of(share):
     assert ("loss='huber'" in str(report)) == (share > 0)
     robust = KernelMachineRegressor(loss="huber", random_state=0).fit(X, y).report_
     assert "huber" not in str(robust)
-
-
-def test_the_unit_of_whole_weights_is_nothing():
-    weights = np.random.default_rng(0).integers(0, 4, 400).astype(float)
-    sizes = {choose_n_components(400, unit * weights) for unit in (1.0, 3.0, 1e6)}
-    assert sizes == {choose_n_components(int(weights.sum()))}
-    assert choose_n_components(400, np.full(400, 1e300)) == choose_n_components(400)
-    assert choose_n_components(400, np.full(400, 0.3)) == choose_n_components(400)

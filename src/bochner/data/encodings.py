@@ -131,7 +131,8 @@ class NumberColumns(Encoding):
         shift = self.shift.copy()
         for i, values in enumerate(samples.T):
             different = np.unique(values[np.isfinite(values)])
-            centred = np.float32((different - shift[i]) / self.scale[i])
+            with np.errstate(over="ignore"):
+                centred = np.float32((different - shift[i]) / self.scale[i])
             if n_distinct(centred) < MOST_EQUAL * len(different):
                 shift[i] = 0.0
         if (shift == self.shift).all():

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.blocks import STORED_BYTES
-from bochner.data.written_values import LARGEST_WHOLE
 from bochner.design.reductions import factor_bytes
 from bochner.engines.costs import gram_work, path_seconds
 from bochner.loops.clock import CLOCK
@@ -131,17 +130,17 @@ def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
     """Number of features for `n_rows` rows: 2 n, at least 512 and at most 2,048, fewer
     beyond half a million rows.
 
-    A row counts as often as its weight says where all weights are whole numbers, over
-    their common factor: the unit of weights is nothing. The sums of the normal
-    equations, n D^2, are held to ten seconds.
+    A row counts as often as its weight says where all weights are whole numbers. The
+    sums of the normal equations, n D^2, are held to ten seconds.
     """
     least, most = POLICY.n_components
     affordable = np.sqrt(gram_work(POLICY.gram_seconds) / n_rows)
     if weights is not None:
-        n_rows = int(np.count_nonzero(weights))
-        if (weights == np.rint(weights)).all() and weights.max() < LARGEST_WHOLE:
-            factor = np.gcd.reduce(weights.astype(np.int64))
-            n_rows = int(weights.sum() // max(factor, 1))
+        n_rows = int(
+            weights.sum()
+            if (weights == np.rint(weights)).all()
+            else np.count_nonzero(weights)
+        )
     return 2 * round(max(min(2 * n_rows, most, affordable), least) / 2)
 
 
