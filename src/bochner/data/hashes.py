@@ -34,7 +34,7 @@ FAR = 1e15
 MANY_VALUES = 0.1  # of a number of rows, that differ in a quantity
 # Of the rows, that must differ, lest equal ones be levels that come again; different
 # rows, fewer of which are levels whatever they hold
-COPIED_SHARE, FEW_DIFFERENT = 0.1, 20
+COPIED_SHARE, LIKELY_SHARE, FEW_DIFFERENT = 0.1, 1 / 3, 20
 NAN = np.float64("nan").view(np.uint64)
 
 
@@ -146,11 +146,12 @@ def near_copies(X: Any, weights: NDArray | None = None) -> Indices | None:
     return copied
 
 
-def may_come_again(n_different: int, n_rows: int) -> bool:
-    """Whether less than a tenth of the rows differ, which may then be levels that come
-    again, and equal ones no copies.
+def may_come_again(n_different: int, n_rows: int, is_likely: bool = False) -> bool:
+    """Whether less than a tenth of the rows differ, or a third where there is more
+    reason, which may then be levels that come again, and equal ones no copies.
     """
-    return 1 < n_different < COPIED_SHARE * n_rows
+    share = LIKELY_SHARE if is_likely else COPIED_SHARE
+    return 1 < n_different < share * n_rows
 
 
 def are_levels(different: Any) -> bool:

@@ -1525,16 +1525,18 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     are of categories or numbers with few values, or the different rows are too few to
     learn from, or equal ones mostly have different targets, equal rows are levels that
     come again: to leave a level out would be to know nothing of it. There each row
-    stands for itself.
+    stands for itself; where both are so, fewer than a third must differ.
     """
     X = rows.X
     first = None if rows.splits is not None else near_copies(X, rows.weight)
     if first is None:
         return rows
     different = np.flatnonzero(first == np.arange(len(first)))
-    if not may_come_again(len(different), len(first)) or not (
-        _have_other_targets(first, rows.y) or are_levels(rows_of(X, different))
-    ):
+    have_others = _have_other_targets(first, rows.y)
+    hold_levels = are_levels(rows_of(X, different))
+    is_likely = have_others and hold_levels
+    come_again = may_come_again(len(different), len(first), is_likely)
+    if not come_again or not (have_others or hold_levels):
         return replace(rows, X=rows_of(X, first))
     order = np.argsort(first, kind="stable")
     ordered = first[order]
