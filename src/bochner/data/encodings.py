@@ -452,9 +452,9 @@ class TextColumn(Encoding):
 
     def tied(self, output_column: int, suffix: str) -> int:
         """The first column of the categories, or of the codes, for each of them; else
-        the column itself.
+        the column itself. Beside mean targets, categories have scales of their own.
         """
-        end = self.start + len(self.categories)
+        end = self.start + len(self.categories) * (self.means is None)
         for first, last in ((self.start, end), (self.code.start, self.code.stop)):
             if first <= output_column < last:
                 return first

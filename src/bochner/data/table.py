@@ -953,10 +953,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Groups of output columns that belong together, for learners that scale
         columns individually.
 
-        The cosine and the sine of a circle are tied, and so are the categories and the
-        code columns of a text column: they need a common scale to keep distances
-        meaningful, and none of them may be transformed alone. Hundreds of scales of
-        categories would be learned from noise.
+        The cosine and the sine of a circle are tied, and so are the categories, but
+        beside their mean targets, and the code columns of a text column: they need a
+        common scale to keep distances meaningful, and none of them may be transformed
+        alone. Hundreds of scales of categories would be learned from noise.
 
         Returns
         -------

@@ -120,18 +120,19 @@ def with_larger_errors(
     fold, where these are larger than those of its own rows left out.
 
     The latter are too small where the rows chose the model in an earlier fit, and the
-    former where other rows did.
+    former where other rows did. Rows of groups are left out by the former alone.
     """
     of_model = solution.held_out_predictions
-    if crossed is None or of_model is None:
+    if crossed is None:
         return solution
     calibration, predictions = crossed
-    losses = [
-        np.average(np.square(each.targets - each.predicted), 0, each.weight).mean()
-        for each in (of_model, predictions)
-    ]
-    if losses[0] >= losses[1]:
-        return solution
+    if of_model is not None and predictions.group is None:
+        losses = [
+            np.average(np.square(each.targets - each.predicted), 0, each.weight).mean()
+            for each in (of_model, predictions)
+        ]
+        if losses[0] >= losses[1]:
+            return solution
     return replace(solution, calibration=calibration, held_out_predictions=predictions)
 
 
