@@ -1532,11 +1532,16 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     if first is None:
         return rows
     different = np.flatnonzero(first == np.arange(len(first)))
-    have_others = _have_other_targets(first, rows.y)
-    hold_levels = are_levels(rows_of(X, different))
-    is_likely = have_others and hold_levels
-    come_again = may_come_again(len(different), len(first), is_likely)
-    if not come_again or not (have_others or hold_levels):
+    n_different, n_rows = len(different), len(first)
+    come_again = may_come_again(n_different, n_rows, is_likely=True)
+    if come_again:
+        have_others = _have_other_targets(first, rows.y)
+        hold_levels = are_levels(rows_of(X, different))
+        is_likely = have_others and hold_levels
+        come_again = is_likely or (
+            may_come_again(n_different, n_rows) and (have_others or hold_levels)
+        )
+    if not come_again:
         return replace(rows, X=rows_of(X, first))
     order = np.argsort(first, kind="stable")
     ordered = first[order]
