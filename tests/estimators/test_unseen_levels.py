@@ -271,3 +271,24 @@ def test_categories_that_say_nothing_cost_little(k, levels, n):
     y = 2 * X["x"].to_numpy() + rng.standard_normal(len(X))
     model = KernelMachineRegressor(random_state=0).fit(X[:n], y[:n])
     assert np.mean(np.square(y[n:] - model.predict(X[n:]))) < 1.25  # noise: 1
+
+
+@pytest.mark.filterwarnings("ignore:.*levels that the fit did not see")
+@pytest.mark.filterwarnings("ignore:.*had none in the fit")
+@pytest.mark.parametrize("brings", ["levels", "missing values"])
+def test_what_a_refit_brings_is_no_level_of_the_fit(brings):
+    """Rows of it, far from all others, changed the predictions of the level as which
+    unseen ones count.
+    """
+    rng = np.random.default_rng(0)
+    level, x = rng.integers(0, 22, 800), rng.standard_normal(800)
+    effects = np.append(np.linspace(-2, 2, 11), np.full(11, 9.0))
+    names = np.array([f"level {k}" for k in range(22)], object)
+    if brings == "missing values":
+        names[11:] = None
+    X, y = pd.DataFrame({"x": x, "name": names[level]}), x + effects[level]
+    first = level < 11
+    model = KernelMachineRegressor("gaussian", n_components=200, random_state=0)
+    model.fit(X[first], y[first]).refit(X, y)
+    new = pd.DataFrame({"x": 0.0, "name": names[:12]})
+    np.testing.assert_allclose(model.predict(new), effects[:12], atol=0.6)

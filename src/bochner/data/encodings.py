@@ -283,7 +283,8 @@ class TextColumn(Encoding):
     start : int
         First output column.
     seen : uint64 array of shape (L,) or None
-        Hashes of all levels of the fit, where they are known.
+        Hashes of all levels of the fit and of refits, where they are known; zero where
+        values were missing.
     stand_in : int
         Number of the category as which levels count that are not among `seen`, and
         missing values where the fit had none.
@@ -355,6 +356,8 @@ class TextColumn(Encoding):
         by rows with codes of labels, targets of shape (n, K) and weights.
         """
         seen = level_keys(levels)
+        if (codes < 0).any():
+            seen = np.append(seen, MISSING_KEY)
         if self.seen is not None:
             seen = np.append(seen, self.seen)
         numbers = np.append(self.category_numbers(labels), -1)[codes]
@@ -363,14 +366,16 @@ class TextColumn(Encoding):
 
     def places(self, labels: list[str]) -> NDArray:
         """Output column of each label, and of missing values at the end; -1 for
-        none.
+        none, as of what a refit saw and the fit did not.
         """
-        numbers = self._level_numbers(labels)
+        numbers = np.append(self._level_numbers(labels), -1)
         if self.seen is not None:
-            numbers[numbers < 0] = self.stand_in
+            keys = np.append(level_keys(labels), MISSING_KEY)
+            numbers[(numbers < 0) & ~np.isin(keys, self.seen)] = self.stand_in
         places = np.where(numbers < 0, -1, self.start + numbers)
-        unseen = -1 if self.seen is None else self.start + self.stand_in
-        return np.append(places, self.code.stop if self.gaps else unseen)
+        if self.gaps:
+            places[-1] = self.code.stop
+        return places
 
     def _level_numbers(self, labels: list[str]) -> NDArray:
         """Number of each label among `categories`, their count for other levels that
@@ -505,6 +510,7 @@ class CodeColumn(Encoding):
 
 # Scale of a column of one value, of which nothing is known but that
 IGNORED = float(np.finfo(np.float64).max)
+MISSING_KEY = np.uint64(0)  # among hashes of levels
 FARTHEST_UNITS = 1e9  # of a column, beyond which all values are equally far
 MOST_EQUAL = 0.9  # of the values of a column, that single precision tells apart
 FAINT = 1e-3  # of the value of a constant column, by which another one is far

@@ -824,7 +824,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             which = f"Column {which} has" if len(gaps) == 1 else f"Columns {which} have"
             warn(
                 f"{which} missing values, and had none in the fit: these count as the "
-                "mean of the column, or as no category.",
+                "mean of the column, or as a category of mean effect, if any.",
                 subject=f"gaps {gaps}",
             )
 
