@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from sklearn.utils.class_weight import compute_class_weight
+from scipy.special import expit
+from sklearn.metrics import log_loss
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 
 from bochner import FourierFeatures, KernelMachineClassifier
 from bochner.kernels import Gaussian
@@ -89,3 +91,19 @@ def test_missing_values_are_filled_alike_in_passes(class_weight, tmp_path, monke
     np.testing.assert_allclose(model.class_count_, weighted.class_count_)
     plan = model.plan(tmp_path / "rows.parquet", "y")
     assert plan.passes[0].times == 2
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_no_probabilities_are_absurd_where_few_rows_are_of_a_class(loss):
+    """Rows held out may tell of no step, and the scores of the model still have
+    several.
+    """
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2500, 8))
+    y = rng.random(2500) < expit(X[:, 0] + 0.7 * X[:, 1] - 0.5 * X[:, 2] - 4)
+    model = KernelMachineClassifier(
+        loss=loss, class_weight="balanced", random_state=0
+    ).fit(X[:500], y[:500])
+    p = model.predict_proba(X[500:])
+    weight = compute_sample_weight("balanced", y[500:])
+    assert log_loss(y[500:], p, sample_weight=weight) < np.log(2)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.linear_model import PoissonRegressor
 
 from bochner import KernelMachineRegressor, LinearFeatures, load, save
 from bochner.estimators.extrapolation import PredictionBounds
@@ -86,6 +87,31 @@ def test_the_reach_is_that_of_the_errors():
         expected.append(explained / (100 * error))
     np.testing.assert_allclose(found.reach[:, 0], expected, rtol=1e-3)
     np.testing.assert_array_equal([found.low[0], found.high[0]], [y.min(), y.max()])
+
+
+def test_a_trend_of_logarithms_of_counts_goes_on():
+    """Far beyond the greatest count."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 2))
+    y = rng.poisson(np.exp(2 * X[:, 0] + 0.5 * X[:, 1] + 3))
+    model = KernelMachineRegressor(
+        features=LinearFeatures(), loss="poisson", random_state=0
+    ).fit(X, y)
+    beyond = X[y.argmax()] + [[1.0, 0.0]]
+    reference = PoissonRegressor(alpha=1e-6, max_iter=1000).fit(X, y).predict(beyond)
+    assert reference[0] > 5 * y.max()
+    np.testing.assert_allclose(model.predict(beyond), reference, rtol=0.2)
+
+
+def test_a_lone_corner_has_no_larger_counts():
+    """Errors as large as the counts themselves are no trend."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = rng.poisson(rng.gamma(0.5, 2 * np.exp(X[:, 0])))
+    model = KernelMachineRegressor(
+        features=LinearFeatures(), loss="poisson", random_state=0
+    ).fit(X, y)
+    assert model.predict([[20.0, 0.0]])[0] < 2 * y.max()
 
 
 def test_small_errors_where_nothing_varies_are_no_trend():

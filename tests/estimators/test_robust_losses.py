@@ -56,6 +56,25 @@ def test_an_error_beyond_the_fences_does_the_same_harm_whatever_its_size(rows, l
     assert max(errors) < 1.5 * min(errors)
 
 
+@pytest.mark.parametrize("loss", ["huber", "quantile"])
+def test_one_outlier_in_twenty_does_the_same_harm_however_far_it_is(loss):
+    """Their losses, which nothing changes, are no part of what a step must gain."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1200, 6))
+    y = truth(X) + 0.5 * X[:, 2] * X[:, 3]
+    outlying = rng.random(200) < 0.05
+    noise = 0.2 * rng.normal(size=200)
+    directions = rng.standard_normal(outlying.sum())
+    errors = []
+    for size in (1e2, 1e4):
+        targets = y[:200] + noise
+        targets[outlying] += size * directions
+        model = KernelMachineRegressor(loss=loss, random_state=0)
+        predicted = model.fit(X[:200], targets).predict(X[200:])
+        errors.append(np.abs(predicted - y[200:]).mean())
+    assert errors[1] < 1.2 * errors[0]
+
+
 def test_fences_are_three_interquartile_ranges_beyond_the_quartiles():
     y = np.arange(1.0, 101.0)
     low, high = outer_fences(y, None)

@@ -190,7 +190,7 @@ def test_it_changes_nothing_else(monkeypatch):
         )
         for kind, own in options
     ]
-    monkeypatch.setattr(machine, "n_evaluated", lambda d, n: 0)
+    monkeypatch.setattr(machine, "n_evaluated", lambda d: 0)
     monkeypatch.setattr(interpretation, "importance_of_fit", lambda *arguments: None)
     for one, (kind, own) in zip(fits, options, strict=True):
         other = kind(**{"random_state": 0, **own}).fit(
@@ -246,7 +246,7 @@ def test_other_rows_keep_it_and_say_so():
     )
 
 
-@pytest.mark.parametrize(("n", "d"), [(300, 200), (1, 2)])
+@pytest.mark.parametrize(("n", "d"), [(300, 201), (1, 2)])
 def test_where_it_is_not_measured_an_error_names_the_way(n, d):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
@@ -261,8 +261,8 @@ def test_where_it_is_not_measured_an_error_names_the_way(n, d):
 def test_no_time_is_taken_that_is_not_left(line_regressor):
     model, X, y = line_regressor.model, line_regressor.X, line_regressor.y
     source = ArraySource(X, y.reshape(-1, 1), encode=model.encoder_.transform)
-    assert importance_of_fit(model, None, source, 400, 0, Budget()).n_rows == 400
-    assert importance_of_fit(model, None, source, 400, 0, Budget(1e-9)) is None
+    assert importance_of_fit(model, None, source, 0, Budget()).n_rows == 400
+    assert importance_of_fit(model, None, source, 0, Budget(1e-9)) is None
 
 
 SLOPES, CURVES = [2.0, 1.0, 0.5], [1.0, 0.25]

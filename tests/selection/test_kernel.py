@@ -23,7 +23,7 @@ from bochner.selection.lengthscale import (
 from bochner.selection.policy import POLICY
 
 SMALLEST, LARGEST = POLICY.n_components
-STEP, FARTHEST = POLICY.step, POLICY.farthest
+STEP, FARTHEST = POLICY.step, POLICY.most_steps
 
 
 def smooth(n=300, d=2, frequency=1.0, seed=0):

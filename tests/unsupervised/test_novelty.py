@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 from bochner import NoveltyDetector, load, save
+from bochner.unsupervised.novelty_detector import alarm_level
 
 
 def ring(n, seed=0):
@@ -201,6 +202,33 @@ def test_one_row_and_equal_rows():
         np.repeat([[1.0, 2.0], [3.0, 4.0]], 50, axis=0)
     )
     assert equal.predict([[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]).tolist() == [1, 1, -1]
+
+
+@pytest.mark.parametrize("n", [5, 10, 60, 150])
+def test_the_share_of_new_rows_below_the_level_is_that_which_was_asked_for(n):
+    """Also where it is less than one row of the fit, for logarithms of shares."""
+    rng = np.random.default_rng(0)
+    levels = [
+        alarm_level(-rng.exponential(size=n), np.ones(n), 0.02) for _ in range(4000)
+    ]
+    assert np.exp(levels).mean() == pytest.approx(0.02, rel=0.12)
+
+
+def test_weights_of_the_level_are_repeats():
+    rng = np.random.default_rng(0)
+    scores, weight = -rng.exponential(size=30), rng.integers(1, 5, 30)
+    for share in (0.002, 0.02, 0.1, 0.5):
+        assert alarm_level(scores, weight, share) == pytest.approx(
+            alarm_level(np.repeat(scores, weight), np.ones(weight.sum()), share)
+        )
+
+
+@pytest.mark.parametrize("value", [1.0, 3.3])
+@pytest.mark.parametrize("n", [1, 50])
+def test_other_rows_than_equal_ones_are_novel(value, n):
+    detector = NoveltyDetector(**SMALL, random_state=0).fit(np.full((n, 2), value))
+    new = [[value, value], [value, value + 1], [-1e6, 1e6]]
+    assert detector.predict(new).tolist() == [1, -1, -1]
 
 
 def test_a_constant_column_changes_nothing_until_it_changes():

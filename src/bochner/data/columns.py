@@ -150,7 +150,7 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
         midnight = np.where(missing(values), np.nan, 0.0)
         return expected, np.column_stack([values, midnight])
     if not missing(values).all():
-        cure = ""
+        cure = "; convert the column to these, or fit again"
         if expected == "text":
             cure = "; read the column as text, as for the fit"
         elif {base_kind(kind), base_kind(expected)} <= {"date", "datetime"}:

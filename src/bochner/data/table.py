@@ -902,7 +902,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if not self.statistic_.sparse:
                 raise ValueError(
                     "cannot transform sparse input: the encoder was fitted on dense "
-                    "data, which it centres"
+                    "data, which it centres; give X.toarray(), or fit to sparse rows"
                 )
             (column,) = self.columns_
             X = X.tocsr()

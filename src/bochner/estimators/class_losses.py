@@ -260,7 +260,7 @@ def fit_classes(
             assert beside is not None
             problem = beside
         alpha = trial.alpha * unit / deciding_unit
-        trial = problem.trial(problem.at_prior(), alpha)
+        trial = problem.trial_from_prior(alpha)
     loss_fit = problem.fit_after(trial, problem.at_prior())
     return _as_fitted(name, loss_fit, problem, start, reason)
 
@@ -296,7 +296,7 @@ def _searched(
         return few, trial
     if beside is not None:
         problem = _beside_columns(problem, unit, column_groups, seed) or problem
-    return problem, problem.trial(problem.at_prior(), trial.alpha, aim)
+    return problem, problem.trial_from_prior(trial.alpha, aim)
 
 
 def fit_classes_in_passes(

@@ -20,7 +20,7 @@ from bochner.arrays import Floats, Indices, n_distinct
 from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
-from bochner.solvers.conformal import thresholds_of
+from bochner.solvers.conformal import effective_rows, thresholds_of
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 EXPECTED_ROWS = 10  # of a link, whose probabilities are those that theory expects
@@ -152,7 +152,11 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
         return float(-(target * log_p * share).sum()), gradient
 
     bounds = [(1e-2, 50.0), (0.0, 50.0)]
-    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    # Rounding of scores may not move the factors
+    exact = {"ftol": 1e-15, "gtol": 1e-10}
+    return minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=exact
+    ).x
 
 
 def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Floats:
@@ -161,15 +165,16 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
 
     For scores that are logarithms of probabilities themselves, but for a factor,
     whatever their size is (Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern
-    Neural Networks", ICML 2017).
+    Neural Networks", ICML 2017). The logarithm of a is about 0, with a deviation of 1:
+    scores that are nearly the same in all rows tell of no factor.
     """
     share = weight / weight.sum()
+    n_rows = _telling_rows(weight)
     target = _doubted(targets, weight, softmax(scores, axis=1))
 
     def loss(log_a: float) -> float:
-        return float(
-            -share @ (target * log_softmax(np.exp(log_a) * scores, axis=1)).sum(axis=1)
-        )
+        log_p = log_softmax(np.exp(log_a) * scores, axis=1)
+        return float(log_a**2 / (2 * n_rows) - share @ (target * log_p).sum(axis=1))
 
     minimum = minimize_scalar(
         loss, bounds=LOG_SLOPES, method="bounded", options={"xatol": 1e-4}
@@ -181,9 +186,17 @@ def _doubted(targets: NDArray, weight: NDArray, expected: NDArray) -> Floats:
     """Shares of the classes in each row, (n, K), one row's worth of which is shared
     by all classes, as in Platt's method, and ten rows' worth are as expected.
     """
-    n_rows = max(weight.sum(), np.count_nonzero(weight))
+    n_rows = _telling_rows(weight)
     shares = class_shares(targets, 1 / (n_rows + 2))
     return (n_rows * shares + EXPECTED_ROWS * expected) / (n_rows + EXPECTED_ROWS)
+
+
+def _telling_rows(weight: NDArray) -> float:
+    """How many rows tell a link, by the weights of distinct ones: few with most of the
+    weight, as of a rare class, tell little.
+    """
+    n_rows = np.count_nonzero(weight)
+    return max(weight.sum(), n_rows) * effective_rows(weight) / n_rows
 
 
 def probabilities(
@@ -221,7 +234,7 @@ def link_of(predictions: HeldOutPredictions | None, loss: str) -> Floats:
     if predictions is None:
         return np.array([2.0, 2 / 3] if is_squared else [1.0, 0.0])
     fit = fit_link if is_squared else fit_temperature
-    return fit(*by_class(predictions))
+    return fit(*by_class(predictions.distinct()))
 
 
 def curve_of(

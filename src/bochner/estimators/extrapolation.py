@@ -35,7 +35,8 @@ class PredictionBounds:
     errors at the fifth of those rows whose predictions are the greatest. Predictions go
     up to R min(s^2, 5 (t^2 - e^2)) / (100 e^2) beyond the greatest target, and not
     beyond it where t < e. How far they go below the least target is decided likewise by
-    the fifth of the rows whose predictions are the least.
+    the fifth of the rows whose predictions are the least. Of counts whose logarithms
+    are fitted, all of this is of logarithms.
 
     Attributes
     ----------
@@ -98,15 +99,21 @@ class PredictionBounds:
             return None
         drawn = unseen.sample(MOST_ROWS, seed)
         X, y, weight = drawn.design.source.whole()
+        weight = np.broadcast_to(weight[:, np.newaxis], y.shape)
+        unit = self._unit
         with np.errstate(over="ignore"):
             predicted = drawn.scores(X, np.arange(len(y))) * targets.scale
             predicted += targets.mean
-            predicted = np.exp(predicted) if exponential else predicted
-            # Squares of targets as they are might overflow
-            unit = self._unit
-            wanted = (y * targets.scale + targets.mean) / unit
-            reach = _reach(predicted / unit, wanted, weight)
-        return replace(self, reach=reach)
+            if not exponential:
+                # Squares of targets as they are might overflow
+                wanted = (y * targets.scale + targets.mean) / unit
+                return replace(self, reach=_reach(predicted / unit, wanted, weight))
+            # Working targets and weights of iteratively reweighted least squares
+            means = np.exp(predicted)
+            reach = _reach(predicted, predicted + y / means - 1, weight * means)
+            below, above = np.exp(np.ptp(predicted, axis=0) * reach * [[-1], [1]])
+            beyond = [self.low * (1 - below), self.high * (above - 1)]
+        return replace(self, reach=np.stack(beyond) / unit)
 
     def clipped(self, predictions: NDArray) -> Floats:
         """Predictions of shape (n, K), those that lie beyond the bounds at these."""
@@ -119,17 +126,18 @@ class PredictionBounds:
 
 def _reach(predicted: NDArray, targets: NDArray, weight: NDArray) -> Floats:
     """How far predictions may go below and above all targets, over their range, shape
-    (2, K), by predictions for rows left out, (n, K), in units of the range.
+    (2, K), by predictions and weights of rows left out, (n, K), in units of the range.
     """
     size = max(round(END_SHARE * len(predicted)), 1)
     order = np.argsort(predicted, axis=0, kind="stable")
-    variance = _variance(targets, weight[:, np.newaxis])
+    variance = _variance(targets, weight)
     reach = []
     for end in (order[:size], order[-size:]):
         at_end = np.take_along_axis(targets, end, 0)
+        end_weight = np.take_along_axis(weight, end, 0)
         errors = at_end - np.take_along_axis(predicted, end, 0)
-        error = np.average(np.square(errors), axis=0, weights=weight[end])
-        explained = np.maximum(_variance(at_end, weight[end]) - error, 0)
+        error = np.average(np.square(errors), axis=0, weights=end_weight)
+        explained = np.maximum(_variance(at_end, end_weight) - error, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             trusted = TRUST * np.minimum(variance, END_TRUST * explained) / error
         reach.append(np.where(explained > 0, trusted, 0.0))

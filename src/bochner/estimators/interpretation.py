@@ -172,7 +172,6 @@ class Interpretable(BaseKernelEstimator):
         self: Any,
         unseen: UnseenRows | None,
         source: ArraySource,
-        n_rows: int,
         seed: int,
         budget: Budget,
     ) -> None:
@@ -181,7 +180,7 @@ class Interpretable(BaseKernelEstimator):
         """
         if is_quiet():
             return
-        importance = importance_of_fit(self, unseen, source, n_rows, seed, budget)
+        importance = importance_of_fit(self, unseen, source, seed, budget)
         if importance is not None:
             self.importance_ = importance
 
@@ -194,11 +193,11 @@ class Interpretable(BaseKernelEstimator):
         self._solve_if_needed()
         sums = self._sums
         features = self.features_
-        evaluated = n_evaluated(self.encoder_.n_features_in_, sums.n_rows)
+        evaluated = n_evaluated(self.encoder_.n_features_in_)
         unseen = None
         if evaluated:
             unseen = sums.solve(features, current_device(), evaluated).unseen
-        self._measure(unseen, sums.validation.source, sums.n_rows, sums.seed, Budget())
+        self._measure(unseen, sums.validation.source, sums.seed, Budget())
 
     def _outdate_importance(self: Any) -> None:
         """Say of an importance that it is of the fit before, as other rows are

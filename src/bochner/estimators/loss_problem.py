@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.arrays import Indices
 from bochner.data.row_splits import Fold
 from bochner.estimators.ridge.out_of_sample import LinearPredictor, UnseenRows
 from bochner.estimators.ridge.ridge_problem import RidgeSolution
@@ -110,6 +111,9 @@ class LossProblem:
     n_iterations : int
         Of conjugate gradients in a step of Newton's method, at the most, where rows
         held out tell how many steps there are.
+    unavoidable : array of shape (n,) or None
+        Losses of outliers that no fitted value changes, beside which gains of all other
+        rows would seem too small.
     """
 
     ridge: IterativeRidge
@@ -119,6 +123,7 @@ class LossProblem:
     budget: Budget = field(default_factory=Budget)
     by_newton: bool = False
     n_iterations: int = POLICY.most_passes
+    unavoidable: NDArray | None = None
 
     @property
     def targets(self) -> NDArray:
@@ -198,7 +203,7 @@ class LossProblem:
         """
         ridge = self.ridge
         if self.tol or n_steps is None:
-            n_steps = POLICY.loss_steps
+            n_steps = POLICY.most_steps
         problem = self._problem(start.points[0], alpha)
         n_steps = self._minimise(problem, n_steps)
         return LossFit(
@@ -213,27 +218,30 @@ class LossProblem:
 
     def fit_given(self, start: WarmStart, alphas: NDArray) -> LossFit:
         """Minimise the loss with that of some ridge penalties which is best for the
-        rows held out; each is tried that there is time for.
+        rows held out.
         """
         if not self.folds:
             return self.fit(start, float(alphas[0]))
+        return self.fit_after(self.trial_given(start, alphas), start)
+
+    def trial_given(self, start: WarmStart, alphas: NDArray) -> LossTrial:
+        """The trial with that of some ridge penalties which is best for the rows held
+        out; each is tried that there is time for.
+        """
         trials = list[LossTrial]()
         whole = self.budget.first_of(2)
         for k, alpha in enumerate(alphas):
             if not trials or not whole.is_over:
                 part = replace(self, budget=whole.first_of(len(alphas) - k))
                 trials.append(part.trial(start, float(alpha)))
-        best = min(trials, key=lambda trial: trial.loss)
-        return self._with_held_out(self.fit(start, best.alpha, best.n_steps), best)
+        return min(trials, key=lambda trial: trial.loss)
 
-    def fit_searched(self, start: WarmStart, alpha: float) -> LossFit:
-        """Minimise the loss with the best ridge penalty for the rows held out, looked
-        for from one on.
+    def trial_searched(self, start: WarmStart, alpha: float) -> LossTrial:
+        """The trial with the best ridge penalty for the rows held out, looked for from
+        one on.
         """
-        if not self.folds:
-            return self.fit(start, alpha)
         part = replace(self, budget=self.budget.first_of(2))
-        return self.fit_after(part.search(part.trial(start, alpha)), start)
+        return part.search(part.trial(start, alpha))
 
     def fit_after(self, trial: LossTrial, start: WarmStart) -> LossFit:
         """Minimise the loss on all rows: in as many sweeps as a trial on fewer rows
@@ -246,14 +254,10 @@ class LossProblem:
         n_steps = trial.n_steps
         if not self.sweeps:
             # Steps before the trial began count too, and those that all rows need more
-            n_steps = min(trial.start.n_steps + n_steps, POLICY.loss_steps)
+            n_steps = min(trial.start.n_steps + n_steps, POLICY.most_steps)
             n_steps += POLICY.resumed_steps
-        timeless = replace(self, budget=Budget())
-        return self._with_held_out(timeless.fit(start, trial.alpha, n_steps), trial)
-
-    def _with_held_out(self, loss_fit: LossFit, trial: LossTrial) -> LossFit:
-        """A fit with what its trial told of the rows held out."""
-        return loss_fit._replace(
+        timed = self if self.tol else replace(self, budget=Budget())
+        return timed.fit(start, trial.alpha, n_steps)._replace(
             held_out_predictions=self.predictions(trial.fitted),
             unseen=self.unseen(trial.end),
         )
@@ -261,7 +265,14 @@ class LossProblem:
     def first_trial(self, unit: float, aim: float) -> LossTrial:
         """The trial from the prior with the ridge penalty that a search begins with."""
         alpha = POLICY.first_alpha * unit if self.sweeps else unit
-        return self.trial(self.at_prior(), alpha, aim)
+        return self.trial_from_prior(alpha, aim)
+
+    def trial_from_prior(self, alpha: float, aim: float = np.inf) -> LossTrial:
+        """The trial of coefficients that begin with zeros."""
+        # Newton's method takes steps on all rows in any case, whose scores a link of
+        # zeros would not suit
+        fewest_steps = 0 if self.sweeps else 1
+        return self.trial(self.at_prior(), alpha, aim, fewest_steps)
 
     def search(self, first_trial: LossTrial) -> LossTrial:
         """The trial with the best ridge penalty for the rows held out.
@@ -280,7 +291,7 @@ class LossProblem:
 
         rows = self.predictions(first_trial.fitted)
         zeros = np.zeros_like(rows.predicted.T)
-        losses = self.loss.value(rows.targets.T, zeros)
+        losses = self.avoidable_losses(rows.targets.T, zeros, self._held_out_rows)
         least_gain = POLICY.worthwhile * np.average(losses, weights=rows.weight)
 
         def is_preferred(other: LossTrial, best: LossTrial, is_larger: bool) -> bool:
@@ -296,18 +307,33 @@ class LossProblem:
 
         best = first_trial
         for direction in (-1, 1):
-            for _ in range(POLICY.farthest):
+            for _ in range(POLICY.most_steps):
                 if self.budget.is_over:
                     return best
                 start = first_trial.start if self.sweeps else best.end
                 alpha = best.alpha * POLICY.penalty_step**direction
-                other = self.trial(start, alpha, AIM * best.loss)
+                aim = best.loss + (AIM - 1) * abs(best.loss)
+                other = self.trial(start, alpha, aim)
                 if not is_preferred(other, best, direction > 0):
                     break
                 best = other
             if best is not first_trial:
                 break
         return best
+
+    @property
+    def _held_out_rows(self) -> Indices:
+        """Numbers of the rows held out, set by set."""
+        return np.concatenate([np.flatnonzero(fold.held_out) for fold in self.folds])
+
+    def avoidable_losses(self, Y: NDArray, F: NDArray, rows: NDArray) -> NDArray:
+        """Losses of rows that numbers or a mask tell, (m,), by their targets and fitted
+        values, (K, m), less those of outliers that no fitted value changes.
+        """
+        losses: NDArray = self.loss.value(Y, F)
+        if self.unavoidable is None:
+            return losses
+        return losses - self.unavoidable[rows]
 
     def is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
         """Whether the loss of the rows held out is less by half a standard error."""
@@ -335,7 +361,7 @@ class LossProblem:
         """Fitted values of all rows held out, (K, m) for each set, with their
         targets and weights.
         """
-        rows = np.concatenate([np.flatnonzero(fold.held_out) for fold in self.folds])
+        rows = self._held_out_rows
         source = self.ridge.design.source.take(rows)
         return HeldOutPredictions(
             np.concatenate(fitted, axis=1).T.astype(np.float64),
@@ -362,9 +388,10 @@ class LossProblem:
         start: WarmStart,
         alpha: float,
         aim: float = np.inf,
+        fewest_steps: int = 0,
     ) -> LossTrial:
-        """Fit without the rows of each set, and find the steps, none perhaps, that
-        are best for them.
+        """Fit without the rows of each set, and find the number of steps that is best
+        for them.
 
         With a single set sweeps end where they will not come down to the loss `aim`.
         """
@@ -378,7 +405,7 @@ class LossProblem:
             is_aimed = len(self.folds) == 1 and self.sweeps
             traces.append(_Trace(problem, self, fold, aim if is_aimed else np.inf))
             part = replace(self, budget=fold_budget)
-            part._minimise(problem, POLICY.loss_steps, traces[-1])
+            part._minimise(problem, POLICY.most_steps, traces[-1])
             ends.append((problem.coef, problem.offset))
         length = max(len(trace.losses) for trace in traces)
         curves = [
@@ -388,11 +415,13 @@ class LossProblem:
         mean = np.average(
             curves, axis=0, weights=[trace.weight.sum() for trace in traces]
         )
-        best = length - 1 if self.tol else int(np.argmin(mean))
+        best = length - 1
+        if not self.tol and length > fewest_steps:
+            best = fewest_steps + int(np.argmin(mean[fewest_steps:]))
         fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
         coefs, offsets = zip(*ends, strict=True)
         whole = np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0)
-        n_steps = min(start.n_steps + length - 1, POLICY.loss_steps)
+        n_steps = min(start.n_steps + length - 1, POLICY.most_steps)
         end = WarmStart([whole, *ends], n_steps)
         return LossTrial(start, alpha, best, float(mean[best]), fitted, end)
 
@@ -457,6 +486,7 @@ class _Trace:
         fold: Fold,
         aim: float = np.inf,
     ) -> None:
+        self.of = of
         self.aim = aim
         self.held_out = fold.held_out
         self.weight = of.ridge.design.source.validation_weights[fold.held_out]
@@ -471,11 +501,12 @@ class _Trace:
         Y = np.compress(self.held_out, Y, axis=1)
         F = np.compress(self.held_out, F, axis=1)
         self.fitted.append(F)
-        self.losses.append(average(problem.loss.value(Y, F), self.weight))
+        losses = self.of.avoidable_losses(Y, F, self.held_out)
+        self.losses.append(average(losses, self.weight))
         if n_steps > 1:
             # Losses fall by less and less: those to come lie above the line through the
             # last two.
             fall = self.losses[-2] - self.losses[-1]
-            if self.losses[-1] - fall * (POLICY.loss_steps - n_steps) > self.aim:
+            if self.losses[-1] - fall * (POLICY.most_steps - n_steps) > self.aim:
                 return True
         return has_stalled(self.losses)

@@ -417,7 +417,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self._measure(
             (loss_fit or solution).unseen,
             prepared.source,
-            prepared.n_rows,
             prepared.seed,
             budget,
         )
@@ -1061,7 +1060,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             request.needs_unseen or source.splits is not None,
             not is_classifier(self),
             request.wants("intervals"),
-            n_evaluated(encoder.n_features_in_, rows.n_rows),
+            n_evaluated(encoder.n_features_in_),
         )
         problem = RidgeProblem(
             alpha,

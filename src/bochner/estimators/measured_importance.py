@@ -114,25 +114,18 @@ def permutation_importance(
     )
 
 
-def n_evaluated(n_columns: int, n_rows: int) -> int:
+def n_evaluated(n_columns: int) -> int:
     """Number of rows on which a fit measures the importance of `n_columns` columns; 0
     where it would be too few.
     """
-    if n_columns * POLICY.fewest_evaluated > POLICY.evaluated_cells[1]:
-        return 0
-    return max(_n_cells(n_rows) // n_columns, POLICY.fewest_evaluated)
-
-
-def _n_cells(n_rows: int) -> int:
-    """How often a column of a row is changed: fewer times in fits of few rows."""
-    return int(np.clip(2 * n_rows, *POLICY.evaluated_cells))
+    n_rows = POLICY.compared_rows // n_columns
+    return n_rows if n_rows >= POLICY.fewest_evaluated else 0
 
 
 def importance_of_fit(
     model: Any,
     unseen: UnseenRows | None,
     source: ArraySource,
-    n_rows: int,
     seed: int,
     budget: Budget,
 ) -> Importance | None:
@@ -149,20 +142,19 @@ def importance_of_fit(
     source : ArraySource
         Rows of the fit, on which the model itself is evaluated where there is no such
         function.
-    n_rows : int
-        How many the fit had.
     seed : int
     budget : Budget
         Of the fit.
     """
     d = model.encoder_.n_features_in_
-    size = n_evaluated(d, n_rows)
+    size = n_evaluated(d)
     if not size or budget.is_over:
         return None
     rows, scores, name = _evaluated(model, unseen, source, size, seed)
     if rows.n_rows < 2:
         return None
-    n_repeats = int(np.clip(_n_cells(n_rows) // (rows.n_rows * d), 1, MOST_REPEATS))
+    changes_of_all = rows.n_rows * d
+    n_repeats = int(np.clip(POLICY.compared_rows // changes_of_all, 1, MOST_REPEATS))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             importance = _measured(model, rows, scores, n_repeats, seed, name)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
-from bochner.estimators.loss_problem import LossFit, LossProblem
+from bochner.estimators.loss_problem import LossFit, LossProblem, LossTrial
 from bochner.estimators.ridge.ridge_problem import (
     RidgeProblem,
     RidgeSolution,
@@ -60,37 +60,53 @@ def fit_numbers(
     """
     stored = stored_problem(design, fitted, task)
     spread = error_spread(fitted.held_out_predictions, fitted.coef.shape[1])
+    tol = 0.0 if alphas is None else task.tol
     # The mean second derivative of each output: counts bend by their rates
     bends = np.ones_like(spread)
     if name == "poisson":
         bends = np.average(y, axis=0, weights=design.source.weights)[:, np.newaxis]
     mean_bend = np.exp(np.log(bends).mean())
-    best: LossFit | None = None
-    for _ in range(MOST_SPREADS):
+
+    def problem_of(spread: NDArray) -> LossProblem:
         loss = number_loss(name, quantile, spread, bends / mean_bend)
-        problem = replace(_of_numbers(stored, loss, y), budget=task.budget)
-        begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
-        if alphas is not None:
-            problem = replace(problem, tol=task.tol)
-            loss_fit = problem.fit_given(begun, alphas)
+        return replace(_of_numbers(stored, loss, y), tol=tol, budget=task.budget)
+
+    problem = problem_of(spread)
+    begun = problem.at_ridge(fitted, stored.without, *_transform(design, problem.loss))
+    alpha = FIRST_PENALTY * fitted.alpha * mean_bend
+    if not problem.folds:
+        return problem.fit(begun, alpha if alphas is None else float(alphas[0]))
+    trial: LossTrial | None = None
+    start = begun
+    for _ in range(MOST_SPREADS):
+        other_problem = problem_of(spread)
+        if alphas is None:
+            other = other_problem.trial_searched(start, alpha)
         else:
-            first = FIRST_PENALTY * fitted.alpha * mean_bend
-            loss_fit = problem.fit_searched(begun, first)
+            other = other_problem.trial_given(start, alphas)
+        held_out = other_problem.predictions(other.fitted)
         # From the ridge solution on, a loss that is hardly rounded off may not be
         # minimised, as few rows bend it.
-        if best is not None and mean_loss(loss, loss_fit) > mean_loss(loss, best):
-            break
-        best = loss_fit
+        if trial is not None:
+            before = problem.predictions(trial.fitted)
+            loss = other_problem.loss
+            if mean_loss(loss, held_out) > mean_loss(loss, before):
+                break
+        problem = other_problem
+        trial = other
+        alpha = trial.alpha
+        if not problem.sweeps:
+            start = trial.end
         # The loss is in units of the spread of errors. That of the ridge regression is
         # too large where outliers have moved it, so the loss is minimised again in
         # units of its own errors, until these no longer fall.
-        held_out = loss_fit.held_out_predictions
-        before = spread
+        spread_before = spread
         spread = np.minimum(spread, error_spread(held_out, len(spread)))
-        settled = (spread > before / SETTLED_RATIO).all()
-        if name == "poisson" or held_out is None or settled or task.budget.is_over:
+        settled = (spread > spread_before / SETTLED_RATIO).all()
+        if name == "poisson" or settled or task.budget.is_over:
             break
-    assert best is not None
+    assert trial is not None
+    best = problem.fit_after(trial, begun)
     if isinstance(best.loss, Quantile):
         best = _shifted(best, with_shift(best.loss, best.held_out_predictions))
     return best
@@ -113,10 +129,8 @@ def fit_numbers_again(
     return _shifted(loss_fit, loss) if isinstance(loss, Quantile) else loss_fit
 
 
-def mean_loss(loss: Loss, loss_fit: LossFit) -> float:
-    """The loss of the rows that a fit held out."""
-    held_out = loss_fit.held_out_predictions
-    assert held_out is not None
+def mean_loss(loss: Loss, held_out: HeldOutPredictions) -> float:
+    """The mean loss of rows held out."""
     losses = loss.value(held_out.targets.T, held_out.predicted.T)
     return average(losses, held_out.weight)
 
@@ -173,9 +187,15 @@ def _of_numbers(stored: StoredProblem, loss: Loss, y: NDArray) -> LossProblem:
         block._replace(y=y[a:b])
         for block, a, b in zip(ridge.blocks, edges, edges[1:], strict=False)
     ]
-    return LossProblem(
+    problem = LossProblem(
         ridge.holding(blocks), stored.folds, loss, n_iterations=ITERATIONS
     )
+    if isinstance(loss, Poisson):
+        return problem
+    # Those of the ridge regression have no outliers
+    fences = np.concatenate([block.y for block in ridge.blocks]).T
+    unavoidable = loss.value(y.T, fences) - loss.value(fences, fences)
+    return replace(problem, unavoidable=unavoidable)
 
 
 def error_spread(

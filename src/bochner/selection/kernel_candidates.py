@@ -100,7 +100,7 @@ def fit_fourier(
     best = start = min(starts, key=loss)
     if problem.has_time:
         best *= 2 ** walk_downhill(
-            lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.farthest
+            lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.most_steps
         )
     entry = replace(
         tried[best], sizes=[(-float(np.log2(size)), loss(size)) for size in tried]

@@ -198,7 +198,7 @@ class KernelScores:
             lambda power: self.scores[self.kernel(name, lengths, power)],
             start,
             1,
-            POLICY.farthest,
+            POLICY.most_steps,
         )
 
 

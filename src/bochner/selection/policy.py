@@ -24,8 +24,6 @@ class Policy:
     n_folds: int = 5
     # Of them, fewer of which measure no importance of columns
     fewest_evaluated: int = 50
-    # Changes of a column of a row for that, two for each row of the fit
-    evaluated_cells: Range = (2_000, 8_000)
     # Up to which all rows are held out in turn: few would be left to validate
     folded_rows: int = 5_000
     growth: int = 4  # ratio of the grids of a larger fit to those of a trial
@@ -44,8 +42,9 @@ class Policy:
     # Up to which simple candidates are preferred, and classes have the squared loss
     simple_rows: int = 1_000
     near: float = 1.0  # standard errors, within which candidates are near
-    # Most steps of a search: of lengthscales, sizes and ridge penalties
-    farthest: int = 20
+    # Most steps: of a search of a lengthscale, a size or a ridge penalty from its start
+    # or from one; of sweeps over the grids, and of Newton's method
+    most_steps: int = 16
 
     # Rows that are read from files.
     # Up to which all are read into memory, and fitted there
@@ -124,8 +123,9 @@ class Policy:
     smallest_share: float = 1e-8  # that is tried too, where many rows tell small errors
     # Of the trace of the Gram matrix
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
-    # Held out at the most, which tell log losses to a percent; on which ridge penalties
-    # are compared; that tell quantiles of a column and of distances
+    # Rows held out at the most, which tell log losses to a percent; on which ridge
+    # penalties are compared; that tell quantiles of a column and of distances; and
+    # columns of rows that are changed for the importance of all columns
     compared_rows: int = 10_000
     # Factors that are tried for a map side by side with others
     weight_steps: Numbers = (0.1, 10.0)
@@ -134,9 +134,6 @@ class Policy:
     # iterations of conjugate gradients in each, where rows held out tell how many there
     # are
     most_passes: int = 4
-    # Sweeps over the grids, or steps of Newton's method, of another loss than the
-    # squared one, at the most
-    loss_steps: int = 16
     # Rows times classes times grids, up to which losses are compared by default, and
     # ridge penalties of sweeps
     most_compared: float = 2e8

@@ -86,7 +86,7 @@ def search_size(
         return validator.average(tried[size].losses)
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
-    best = walk_downhill(loss, best, 1.0, POLICY.farthest)
+    best = walk_downhill(loss, best, 1.0, POLICY.most_steps)
     is_hasty = not problem.has_time
     if best - 1 in tried and best + 1 in tried:
         _, noise = validator.mean_and_error(tried[best - 1].losses - tried[best].losses)

@@ -495,7 +495,7 @@ class Validator:
         minimise_by_sweeps(
             problem,
             Grids(blocks),
-            POLICY.loss_steps,
+            POLICY.most_steps,
             self.seed,
             visit,
             lambda: self.budget.is_over,
@@ -586,8 +586,8 @@ class HeldOutPredictions(NamedTuple):
     fold: Indices | None = None
 
     def distinct(self) -> HeldOutPredictions:
-        """Equal rows as one, of their weight and mean target: a copy is no evidence
-        of its own.
+        """Equal rows as one, of their weight, mean prediction and mean target: a copy
+        is no evidence of its own.
         """
         if self.X is None:
             return self
@@ -596,10 +596,10 @@ class HeldOutPredictions(NamedTuple):
         )
         if len(first) == len(group):
             return self
-        total, means = group_means(group, self.targets, self.weight)
-        targets = np.where(total[:, np.newaxis] > 0, means, self.targets[first])
+        total, targets = group_means(group, self.targets, self.weight)
+        _, predicted = group_means(group, self.predicted, self.weight)
         groups = None if self.group is None else self.group[first]
-        return HeldOutPredictions(self.predicted[first], targets, total, group=groups)
+        return HeldOutPredictions(predicted, targets, total, group=groups)
 
 
 class HeldOutRun(NamedTuple):

@@ -231,8 +231,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self.known_ = self.known_scores_ = None
         if share is None:
             scores = self._combined(*suspicions)
-            share = float(self.false_alarms)
-        elif rows.n_rows > LARGE_SAMPLE_ROWS:
+            self.offset_ = alarm_level(scores, weight, float(self.false_alarms))
+            return self
+        if rows.n_rows > LARGE_SAMPLE_ROWS:
             scores = self.score_encoded(sample)
         else:
             scores = self._combined(*suspicions)
@@ -326,7 +327,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
 def _weight_left_out(sample: Any, weight: NDArray, ratio: float) -> Floats:
     """Weight that is left out with each row, shape (n,): that of all its copies, which
-    would make it look familiar; of levels that come again it is one row.
+    would make it look familiar; of levels that come again it is one row, and none where
+    all rows are equal.
 
     Parameters
     ----------
@@ -339,6 +341,8 @@ def _weight_left_out(sample: Any, weight: NDArray, ratio: float) -> Floats:
     group = groups_of_copies(sample)
     if group is None:
         return np.minimum(weight, 1.0)
+    if not group.any():
+        return np.zeros(len(weight))
     copies = np.bincount(group, weight)[group] - weight
     return weight + ratio * copies
 
@@ -408,6 +412,28 @@ def tail_table(values: NDArray, weight: NDArray) -> Floats:
     return np.column_stack([-knots, np.log(middle)])[::-1].copy()
 
 
+def alarm_level(scores: NDArray, weight: NDArray, share: float) -> float:
+    """Score below which a share of new rows is expected, by those of training rows that
+    were left out.
+
+    Of n scores the least is above that of a new row once in n + 1 times. A smaller
+    share lies as far below it as the tail of an exponential distribution goes.
+
+    Parameters
+    ----------
+    scores, weight : arrays of shape (n,)
+        A weight of w counts as w equal rows.
+    share : float
+    """
+    order = np.argsort(scores)
+    last_rank = np.cumsum(weight[order])
+    first_rank = last_rank - np.maximum(weight[order] - 1, 0)
+    ranks = np.column_stack([first_rank, last_rank]).ravel()
+    rank = share * (last_rank[-1] + 1)
+    level = np.interp(rank, ranks, np.repeat(scores[order], 2))
+    return float(level + min(np.log(rank / ranks[0]), 0.0))
+
+
 def log_tail(table: NDArray, values: NDArray) -> Floats:
     """Log P(at least t) of some values, shape (n,), straight between the knots and
     beyond them.
@@ -418,7 +444,8 @@ def log_tail(table: NDArray, values: NDArray) -> Floats:
     """
     t, log_share = table.T
     interpolated = np.interp(values, t, log_share)
-    over = np.maximum(values - t[-1], 0.0)
+    # Values that differ by rounding alone are equal
+    over = np.maximum(values - t[-1] - DIGITS * abs(t[-1]), 0.0)
     under = np.maximum(t[0] - values, 0.0)
     if len(t) == 1:
         return interpolated - over - log_share[0] * under / (1 + under)
