@@ -591,7 +591,7 @@ class TestRowsCurve:
 def test_report_of_many_columns_names_the_features(waves):
     told = " ".join(str(of_many_columns(waves)).split())
     assert ("Fourier features" in told, "random binning" in told) == (waves, not waves)
-    assert f"beyond {POLICY.most_learned_columns:,} encoded columns" in told
+    assert f"beyond {POLICY.most_features:,} encoded columns" in told
 
 
 def test_targets_that_are_seldom_large_are_signal():

@@ -397,7 +397,7 @@ class TestMachine:
 
 def test_rows_that_are_too_long_to_choose_again(policy):
     """The lengthscale stays that of the rows to fit, of which there are fewer."""
-    policy(learned_entries=340 * 64)
+    policy(final_entries=340 * 64)
     X, y = load_digits(return_X_y=True)
     model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
     assert model.report_.chosen == "one lengthscale"

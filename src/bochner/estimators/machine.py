@@ -878,7 +878,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} needs at "
                 f"least {fewest} distinct rows, at most "
-                f"{POLICY.most_learned_columns:,} encoded "
+                f"{POLICY.most_features:,} encoded "
                 "columns, and a target that varies; there are "
                 f"{n_rows:,} rows (duplicates included) and {columns:,} columns. Use "
                 "metric='isotropic' and features='fourier' or 'binning'."
@@ -1026,7 +1026,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             )
         else:
             features = self._features(rows)
-            if n_columns > POLICY.most_learned_columns and request.learnable():
+            if n_columns > POLICY.most_features and request.learnable():
                 self.report_ = of_many_columns(features.is_dense)
         metric = interpretation.metric_of(
             features, draw(features, encoder, source, seed), seed

@@ -99,7 +99,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         lengthscale and monotone warp for each column. "full": a learned linear map on
         top (see `bochner.selection.learn_metric`). "auto" has the lowest loss on
         validation rows, which are set aside before anything is learned (about a fifth
-        of the rows, or 10,000). With fewer than 250 distinct rows, or more than 4,096
+        of the rows, or 10,000). With fewer than 250 distinct rows, or more than 8,192
         columns, "auto" is "isotropic"; of numbers, from 100 rows on, only where
         lengthscales of each column are not clearly better. It alone tries jumps in the
         warps of bins, where a random forest splits columns, up to 200,000 rows. For
@@ -199,7 +199,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         kernel's lengthscales. Its ``names_`` are those of the encoded columns.
     report_ : Report or None
         The candidates and why one was selected: ``print(model.report_)``. None if
-        nothing was to be learned, or there are too few rows; beyond 4,096 encoded
+        nothing was to be learned, or there are too few rows; beyond 8,192 encoded
         columns it has no candidates, and says what was not tried.
     importance_ : Importance
         Permutation importance of the columns with standard errors, on rows that the

@@ -198,14 +198,14 @@ class FitRequest:
         is_linear = (
             is_sparse and self.is_open and n_columns > POLICY.most_sparse_columns
         )
-        return is_linear or n_columns <= POLICY.most_learned_columns
+        return is_linear or n_columns <= POLICY.most_features
 
     def compares_few(self, n_rows: int, n_columns: int, n_outputs: int) -> bool:
         """Whether of few rows of numbers learned lengthscales are compared with one of
         all columns.
         """
         is_open = self.is_open and not self.classes
-        narrow = n_columns <= POLICY.most_learned_columns
+        narrow = n_columns <= POLICY.most_features
         narrow &= n_outputs <= POLICY.mixed_outputs
         return is_open and narrow and n_rows >= POLICY.fewest_learned
 

@@ -53,7 +53,7 @@ def tree_splits(validator: Validator, seed: int) -> TreeSplits:
     from sklearn.ensemble import RandomForestRegressor
 
     d = validator.X.shape[1]
-    rows = validator.subsample(min(POLICY.compared_rows, POLICY.learned_entries // d))
+    rows = validator.subsample(min(POLICY.compared_rows, POLICY.final_entries // d))
     forest = RandomForestRegressor(
         TREES,
         max_leaf_nodes=LEAVES,

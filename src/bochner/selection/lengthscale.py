@@ -508,7 +508,7 @@ def choose_for_few(
     """
     if (
         source.n_counted == 0
-        or min(source.n_counted, most_rows) * source.X.shape[1] > POLICY.learned_entries
+        or min(source.n_counted, most_rows) * source.X.shape[1] > POLICY.final_entries
         # Predictions of all trials are held
         or not (is_classifier or source.n_outputs <= POLICY.mixed_outputs)
     ):

@@ -671,7 +671,7 @@ def learning_sample(source: ArraySource, seed: int) -> LearningRows:
     With two columns of the basis for each column they make at most 30 million numbers.
     """
     width = 2 * source.X.shape[1]
-    most = max(min(POLICY.raced_rows, POLICY.learned_entries // max(width, 1)), 1000)
+    most = max(min(POLICY.raced_rows, POLICY.final_entries // max(width, 1)), 1000)
     rows = source.sample(most, np.random.default_rng(seed)).distinct()
     X, y, weight = rows.whole()
     mean, deviation = standardise(y, weight)

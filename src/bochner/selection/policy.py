@@ -91,10 +91,6 @@ class Policy:
     timed_cells: float = 5e6
 
     # The learning of a metric.
-    most_learned_columns: int = 4_096  # encoded ones
-    # Numbers of the rows that a metric is learned from, 120 MB; and of few rows that
-    # choose one lengthscale
-    learned_entries: int = 30_000_000
     window: int = 48  # blocks, whose losses tell whether the learning goes on
     falling: float = 0.02  # by what share they must fall from one window to the next
     fit_share: float = 0.75  # of a block, the rest of which validates
@@ -151,8 +147,10 @@ class Policy:
     # Of a trial, however many rows there are; the most also tell a lengthscale, and the
     # ridge penalty of another loss
     trial_grids: Range = (6, 64)
-    # Bins of the model; and of all its outputs, beyond which bins are tried on request
-    final_entries: int = 50_000_000  # over the root of the number of outputs
+    # Bins of the model, over the root of the number of its outputs; of all these, beyond
+    # which bins are tried on request; and numbers of the rows that a metric is learned
+    # from, 200 MB, or that choose one lengthscale
+    final_entries: int = 50_000_000
     final_grids: Range = (50, 800)  # of the model, however many rows there are
     # Times what a distinct row weighs: in a trial, of a block at the first step of a
     # metric, and of the first sweeps for another loss
@@ -162,10 +160,11 @@ class Policy:
     trial_steps: int = 8
 
     # Fourier features.
-    # On which they are compared; beyond which more rows hardly have more bins; and up
-    # to which a fit with given splits is repeated for intervals
+    # On which they are compared; and up to which a fit with given splits is repeated
+    # for intervals
     screened_rows: int = 50_000
-    # However much they pay: the Gram matrix takes half a gigabyte
+    # However much they pay, as the Gram matrix takes half a gigabyte; and encoded
+    # columns, beyond which no metric is learned
     most_features: int = 8_192
     rows_a_feature: int = 4  # from which on more features are tried
     # Of a memory limit, for the Gram matrix of features whose number is chosen

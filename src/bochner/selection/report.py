@@ -337,7 +337,7 @@ def of_many_columns(waves: bool) -> Report:
         Whether the model has Fourier features, and not bins.
     """
     features = "Fourier features" if waves else "random binning"
-    most = POLICY.most_learned_columns
+    most = POLICY.most_features
     return Report(
         chosen=f"{features}, one lengthscale",
         reason=f"nothing is compared beyond {most:,} encoded columns",

@@ -61,7 +61,7 @@ def scale_map(
     d = rows.X.shape[1]
     held = abs(rows.X).max() < FARTHEST
     problem = None
-    if held and d <= POLICY.most_learned_columns and not budget.is_short:
+    if held and d <= POLICY.most_features and not budget.is_short:
         space = SearchSpace(
             "fourier",
             "ard",
