@@ -181,6 +181,19 @@ def test_codes_are_as_good_as_categories(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("n_levels", "are_told"), [(60, True), (101, False)])
+def test_sixty_codes_are_told_from_numbers_too(n_levels, are_told):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(n_levels, size=5000)
+    y = rng.normal(size=n_levels)[codes] + rng.normal(size=5000)
+    values = codes.astype(float)
+    weight = np.ones(5000)
+    assert hold_codes(values, y[:, np.newaxis], weight) == are_told
+    # Ages are no codes, however many there are
+    y = np.sin(codes / n_levels * 4) + rng.normal(size=5000)
+    assert not hold_codes(values, y[:, np.newaxis], weight)
+
+
 def test_few_numbers_of_many_columns_are_codes_together():
     """Of three or four numbers one column tells nothing, and the fields of a board
     do.

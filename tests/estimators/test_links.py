@@ -60,21 +60,6 @@ def test_equal_scores_tell_of_no_factor(size):
     )
 
 
-def test_a_few_rows_of_much_weight_tell_no_more_than_they_are():
-    """Two positive rows, the highest of all by chance, that weigh as much as 98
-    others.
-    """
-    scores = per_class(np.linspace(-1, 1, 100)[:, np.newaxis])
-    targets = -np.ones((100, 1))
-    targets[-2:] = 1
-    targets = np.hstack([-targets, targets])
-    weight = np.where(targets[:, 1] > 0, 25.0, 50 / 98)
-    few = fit_temperature(scores, targets, weight)[0]
-    as_many = np.repeat(np.arange(100), np.where(weight > 1, 49, 1))
-    many = fit_temperature(scores[as_many], targets[as_many], np.ones(len(as_many)))[0]
-    assert 1 < few < 0.9 * many
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("fit", [fit_link, fit_temperature])
 def test_few_rows_tell_better_links_than_maximum_likelihood(fit):

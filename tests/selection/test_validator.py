@@ -18,7 +18,7 @@ from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
-from bochner.selection.validation import Validator
+from bochner.selection.validation import Validator, are_mixed
 
 FIT, OUT = 250, 90
 MIXTURES, SLOPES = POLICY.mixtures, np.array(POLICY.slopes)
@@ -389,6 +389,14 @@ class TestManyOutputs:
 
     def test_sixteen_are_not_mixed(self):
         assert trials_on(16).y.shape == (FIT, 16)
+
+
+@pytest.mark.parametrize(
+    ("n_outputs", "n_rows", "expected"),
+    [(16, 10**6, False), (40, 5000, False), (40, 10_000, True), (129, 100, True)],
+)
+def test_outputs_are_mixed_by_the_number_of_targets(n_outputs, n_rows, expected):
+    assert are_mixed(n_outputs, n_rows) == expected
 
 
 class TestSubsample:

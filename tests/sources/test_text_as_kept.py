@@ -88,6 +88,16 @@ X = {"x1": ABY["a"], "x2": ABY["b"], "x3": ABY["y"]}
             {"b": ["u", "v", "Total"], "y": [1, 2, 3]},
             [],
         ),
+        (
+            "b,u,v,w,y\nu,1,2,3,1\nv,3,4,5,2\nTotal,,,,3\n",
+            {"b": ["u", "v"], "u": [1, 3], "v": [2, 4], "w": [3, 5], "y": [1, 2]},
+            ["Line 4 is below the table, and is left out."],
+        ),
+        (
+            "b,u,v,w,y\nu,1,2,3,1\nTotal,3,4,5,2\n",
+            {"b": ["u", "Total"], "u": [1, 3], "v": [2, 4], "w": [3, 5], "y": [1, 2]},
+            [],
+        ),
         # Separators at the ends of lines
         ("a;b;y;;\n" + SEMICOLONS.replace("\n", ";;\n"), ABY, [ENDS_2]),
         ("a,b,y,\n" + ROWS.replace("\n", ",\n"), ABY, [ENDS]),

@@ -185,8 +185,11 @@ def _scored_and_saved(
             if task == "classification" and set(target.classes()) - set(
                 model.classes_.tolist()
             ):
-                # Chosen again, as held-out rows have new classes
                 model = estimator_of(arguments, task).fit(*split.all_rows)
+                notes.append(
+                    "The saved model was chosen again, as the test rows have classes "
+                    "that the training rows lack: another one than was scored."
+                )
             else:
                 model = model.refit(*split.all_rows)
         n_saved = target.n_known

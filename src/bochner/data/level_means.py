@@ -59,7 +59,7 @@ NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 FLAGGED_SHARE = 0.1
 KEY_BYTES = 8
 # Different numbers that may be codes; rows whose numbers are counted first
-MOST_CODES, LOOKED = 32, 1_000
+MOST_CODES, LOOKED = 100, 1_000
 # Times the variance of chance, and share of the differences between codes, left
 # unexplained
 CLEAR, LEFT = 5.0, 0.3
@@ -376,7 +376,7 @@ def are_codes(tests: Sequence[Floats]) -> bool:
 
 def few_integers(values: NDArray) -> Floats | None:
     """The different numbers of a column with NaN, ascending; None where these are no
-    3 to 32 integers.
+    3 to 100 integers.
     """
     if n_distinct(values[:LOOKED]) > MOST_CODES:
         return None

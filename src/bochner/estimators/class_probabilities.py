@@ -20,7 +20,7 @@ from bochner.arrays import Floats, Indices, n_distinct
 from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
-from bochner.solvers.conformal import effective_rows, thresholds_of
+from bochner.solvers.conformal import thresholds_of
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 EXPECTED_ROWS = 10  # of a link, whose probabilities are those that theory expects
@@ -192,11 +192,8 @@ def _doubted(targets: NDArray, weight: NDArray, expected: NDArray) -> Floats:
 
 
 def _telling_rows(weight: NDArray) -> float:
-    """How many rows tell a link, by the weights of distinct ones: few with most of the
-    weight, as of a rare class, tell little.
-    """
-    n_rows = np.count_nonzero(weight)
-    return max(weight.sum(), n_rows) * effective_rows(weight) / n_rows
+    """How many rows tell a link: a weight of w counts as w equal rows."""
+    return float(max(weight.sum(), np.count_nonzero(weight)))
 
 
 def probabilities(
@@ -234,7 +231,7 @@ def link_of(predictions: HeldOutPredictions | None, loss: str) -> Floats:
     if predictions is None:
         return np.array([2.0, 2 / 3] if is_squared else [1.0, 0.0])
     fit = fit_link if is_squared else fit_temperature
-    return fit(*by_class(predictions.distinct()))
+    return fit(*by_class(predictions))
 
 
 def curve_of(

@@ -157,7 +157,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         If positive, show progress on a terminal.
     numeric_features : sequence of int or str, "all" or None, default=None
         Columns, by number or name, whose integers are quantities; "all" for all
-        columns. In others of 3 to 32 different integers a fit of 2,000 rows or more
+        columns. In others of 3 to 100 different integers a fit of 2,000 rows or more
         takes these for codes of categories where the mean targets of the integers
         follow neither their order nor a cubic. `report_` and ``print(model.encoder_)``
         name such columns.

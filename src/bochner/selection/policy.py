@@ -147,9 +147,9 @@ class Policy:
     # Of a trial, however many rows there are; the most also tell a lengthscale, and the
     # ridge penalty of another loss
     trial_grids: Range = (6, 64)
-    # Bins of the model, over the root of the number of its outputs; of all these, beyond
-    # which bins are tried on request; and numbers of the rows that a metric is learned
-    # from, 200 MB, or that choose one lengthscale
+    # Bins of the model, over the root of the number of its outputs; of all these, from
+    # which on bins are tried on request; and numbers of the rows that a metric is
+    # learned from, 200 MB, or that choose one lengthscale
     final_entries: int = 50_000_000
     final_grids: Range = (50, 800)  # of the model, however many rows there are
     # Times what a distinct row weighs: in a trial, of a block at the first step of a

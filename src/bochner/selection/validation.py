@@ -44,10 +44,10 @@ Plateau = Callable[[NDArray], bool]
 
 
 def are_mixed(n_outputs: int, n_rows: int) -> bool:
-    """Whether random combinations of outputs are validated in their place: of few rows
-    all outputs of most tables are.
+    """Whether random combinations of outputs are validated in their place: where there
+    are few targets, as of 2,000 rows and 128 classes, all outputs are.
     """
-    few = n_rows < POLICY.rows_for_full_learning
+    few = n_rows * n_outputs <= POLICY.rows_for_full_learning * POLICY.wide
     return n_outputs > (POLICY.wide if few else POLICY.mixed_outputs)
 
 

@@ -149,10 +149,9 @@ class Dialect:
 
     def rows_below(self, rows: Sequence[Row]) -> int:
         """How many of the last rows of a file are none of the table."""
-        if not self.first_is_number:
-            return 0
         lines = lines_of(rows[-MOST_SUMS - 1 :], self.separator)
-        return sums_below(lines, self.width)
+        n = sums_below(lines, self.width)
+        return n if self.first_is_number or _are_sums(lines, n, self.width) else 0
 
     def with_encoding_of(self, text: bytes, is_whole: bool = False) -> Dialect:
         """Copy the dialect, with the encoding of the first text that has other
@@ -597,8 +596,8 @@ def _is_second_head(names: Line, second: Line, below: Sequence[Line]) -> bool:
 
 
 def sums_below(lines: Sequence[Line], width: int) -> int:
-    """How many of the last rows stand below a table whose first column has numbers:
-    sums, and remarks in one field.
+    """How many of the last rows stand below a table: sums and remarks in one field,
+    where the first column has numbers; else sums with less than half of the fields.
     """
     n = 0
     if not lines:
@@ -610,8 +609,22 @@ def sums_below(lines: Sequence[Line], width: int) -> int:
             break
     # The row above them shows that rows are cut where they begin
     above = lines[-n - 1]
-    is_whole = len(above.fields) >= width
-    return n if is_whole and (above is lines[0] or _is_value(above.field(0))) else 0
+    if len(above.fields) < width:
+        return 0
+    is_told = above is lines[0] or _is_value(above.field(0))
+    return n if is_told or _are_sums(lines, n, width) else 0
+
+
+def _are_sums(lines: Sequence[Line], n: int, width: int) -> bool:
+    """Whether the last n lines have the word for a sum and few other fields, or
+    none.
+    """
+    for line in lines[len(lines) - n :]:
+        n_filled = sum(map(bool, line.fields))
+        is_named = SUMS.fullmatch(line.field(0)) is not None
+        if n_filled and (not is_named or 2 * n_filled >= width):
+            return False
+    return True
 
 
 def _is_below(line: Line, width: int) -> bool:
