@@ -187,8 +187,9 @@ def _scored_and_saved(
             ):
                 model = estimator_of(arguments, task).fit(*split.all_rows)
                 notes.append(
-                    "The saved model was chosen again, as the test rows have classes "
-                    "that the training rows lack: another one than was scored."
+                    "The saved model was chosen again on all rows, as the test rows "
+                    "have classes that the training rows lack; it is another one than "
+                    "was scored."
                 )
             else:
                 model = model.refit(*split.all_rows)
