@@ -42,6 +42,35 @@ def test_decimal_commas_of_the_fit(draw, tmp_path, done):
     assert one[0] == two[0] == pytest.approx(1.234, abs=0.2)
 
 
+@pytest.mark.parametrize("first_index", [0, 1])
+def test_columns_of_libsvm_files_are_counted_as_in_the_fit(
+    first_index, draw, tmp_path, done
+):
+    """Also where no later row has a value in the first column."""
+    rows = [f"{5 * x:.3f} {first_index}:{x:.3f} {first_index + 2}:1" for x in draw]
+    write(tmp_path / "t.svm", [*rows, f"0 {first_index + 1}:1"])
+    report = done("fit", "t.svm", "--target", "label", *FAST, "--out", "m")
+    assert ("Columns are counted from 0." in report["notes"]) == (first_index == 0)
+    later = [f"0 {first_index + 1}:{x:.3f}" for x in (1, 2)]
+    first = [f"0 {first_index}:0 {row[2:]}" for row in later]
+    write(tmp_path / "later.svm", later)
+    write(tmp_path / "first.svm", first)
+    done("predict", "m", "later.svm", "--out", "one.csv")
+    done("predict", "m", "first.svm", "--out", "two.csv")
+    one, two = (tmp_path / "one.csv").read_text(), (tmp_path / "two.csv").read_text()
+    assert one == two
+
+
+def test_an_index_below_the_first_one_of_the_fit_is_refused(
+    draw, tmp_path, done, refused
+):
+    rows = [f"{5 * x:.3f} 1:{x:.3f}" for x in draw]
+    write(tmp_path / "t.svm", rows)
+    done("fit", "t.svm", "--target", "label", *FAST, "--out", "m")
+    write(tmp_path / "later.svm", ["0 0:1"])
+    assert "an index is 0" in refused("predict", "m", "later.svm", "--out", "p.csv")
+
+
 def test_numbers_with_points_between_thousands(draw, tmp_path, done):
     rows = [f"{x:.3f};{3000 * x:,.0f}".replace(",", "_") for x in draw]
     rows = [row.replace(".", ",").replace("_", ".") for row in rows]

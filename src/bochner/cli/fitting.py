@@ -89,8 +89,10 @@ def fit(**given: Any) -> Facts:
                     gaps = f"{column} has missing values, and had none"
                     warnings.filterwarnings("ignore", re.escape(column + read))
                     warnings.filterwarnings("ignore", re.escape(gaps))
-            has_commas = DECIMAL_COMMAS in notes
-            report = _scored_and_saved(arguments, split, target, task, has_commas)
+            form: Facts = {"decimal_commas": DECIMAL_COMMAS in notes}
+            if isinstance(table, TableSource) and table.sparse:
+                form["first_index"] = getattr(table.parts[0], "first_index", None)
+            report = _scored_and_saved(arguments, split, target, task, form)
     n_columns = table.schema
     if isinstance(n_columns, pa.Schema):
         n_columns = len(n_columns) - 1 - (arguments.group is not None)
@@ -159,10 +161,10 @@ def _scored_and_saved(
     split: Split,
     target: TargetSummary,
     task: str,
-    has_decimal_commas: bool,
+    form: Facts,
 ) -> Facts:
     """Fit on the rows that are not held out, score, and fit on all of them if the
-    model is to be saved.
+    model is to be saved, with the form that later files have as well.
     """
     path = arguments.data
     out = arguments.out
@@ -201,7 +203,7 @@ def _scored_and_saved(
             "options": arguments.options,
             "scores": scored,
             "references": others,
-            "decimal_commas": has_decimal_commas,
+            **form,
         }
         write_model(model, out, arguments.target, task, told)
     return {

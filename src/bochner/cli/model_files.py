@@ -34,6 +34,7 @@ FACTS = (
     "rows_held_out",
     "options",
     "decimal_commas",
+    "first_index",
 )
 
 
@@ -63,6 +64,8 @@ class SavedModel:
         and the file.
     decimal_commas : bool or None
         Whether numbers had them in the table of the fit.
+    first_index : int or None
+        Of the columns of a LIBSVM file that the model was fitted on.
     description : dict
         Of the file, by `bochner.persistence.describe`.
     """
@@ -78,6 +81,7 @@ class SavedModel:
     rows_held_out: str | None
     options: list[str] | None
     decimal_commas: bool | None
+    first_index: int | None
     description: Facts
 
     @property
@@ -112,6 +116,7 @@ class SavedModel:
             named=[*columns, *named],
             n_columns=n_columns,
             has_decimal_commas=bool(self.decimal_commas),
+            first_index=self.first_index,
             others_may_differ=True,
         )
 

@@ -31,6 +31,7 @@ from bochner.sources.schema import Selection
 
 TEXT_KINDS = "csv", "tsv", "arff"
 DECIMAL_COMMAS = "Numbers have decimal commas."
+FROM_ZERO = "Columns are counted from 0."
 # Rows at most that evaluate a model, of a table that stays where it is
 SCORED_ROWS = 1 << 18
 
@@ -44,6 +45,7 @@ def open_rows(
     named: Collection[str] = (),
     n_columns: int | None = None,
     has_decimal_commas: bool = False,
+    first_index: int | None = None,
     others_may_differ: bool = False,
 ) -> TableSource:
     """A table that is read part by part.
@@ -66,6 +68,8 @@ def open_rows(
         Of a LIBSVM file, the last of which may have no values in it.
     has_decimal_commas : bool, default=False
         Whether commas are decimal in CSV files that do not tell.
+    first_index : int, optional
+        Index of the first column of LIBSVM files, where these may not tell.
     others_may_differ : bool, default=False
         Whether columns that are not named may be in some of several files only.
     """
@@ -88,6 +92,7 @@ def open_rows(
             named=tuple(named),
             types=types,
             has_decimal_commas=has_decimal_commas,
+            first_index=first_index,
             others_may_differ=others_may_differ,
         )
         source = open_selected(path, selection, sample)
@@ -99,6 +104,8 @@ def open_rows(
             note(f"Fields are separated by {name}.")
         if text.dialect.decimal_point == ",":
             note(DECIMAL_COMMAS)
+    if source.sparse and getattr(source.parts[0], "first_index", 1) == 0:
+        note(FROM_ZERO)
     for remark in dict.fromkeys(remarks):
         note(remark)
     return source

@@ -21,12 +21,13 @@ LINE = "each line is a label and index:value pairs in order of indices"
 
 
 def open_libsvm(
-    paths: Sequence[Path], n_features: int | None, what: str
+    paths: Sequence[Path],
+    n_features: int | None,
+    what: str,
+    first_index: int | None = None,
 ) -> TableSource:
     """LIBSVM files as a table of sparse rows and their labels, in one pass over the
     text.
-
-    Columns are counted from 1, unless some index is 0.
 
     Parameters
     ----------
@@ -36,12 +37,15 @@ def open_libsvm(
         greatest that they have.
     what : str
         Description of the files.
+    first_index : int, optional
+        Index of the first column; by default 1, or 0 where some index is 0.
 
     Raises
     ------
     SourceError
         Where a line is no label with index:value pairs, there are no rows, more columns
-        than are given, or more than there is memory for; and where the disk is full.
+        than are given, or more than there is memory for; where an index is below that
+        of the first column; and where the disk is full.
     """
     files = []
     least = MOST_FEATURES
@@ -58,7 +62,13 @@ def open_libsvm(
                 files.append((origin, rows.finish()))
         if not any(pieces for _, pieces in files):
             raise SourceError(f"{paths[0]}: the file has no rows")
-        first_index = min(1, least)
+        if first_index is None:
+            first_index = min(1, least)
+        if least < first_index:
+            raise SourceError(
+                f"{paths[0]}: an index is {least}, and that of the first column is "
+                f"{first_index}; count columns as in the rows of the fit"
+            )
         width = max(1, greatest + 1 - first_index)
         if n_features is not None and width > n_features:
             raise SourceError(

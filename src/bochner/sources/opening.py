@@ -209,7 +209,7 @@ def _open_files(data: Any, selection: Selection) -> TableSource:
                 f"{first}: the columns of LIBSVM files have no names; leave out "
                 "columns=, exclude= and where=; schema= may be the number of columns"
             )
-        return open_libsvm(paths, types, what)
+        return open_libsvm(paths, types, what, selection.first_index)
     if isinstance(types, int):
         raise SourceError(f"{first}: {NO_NUMBER}")
     if kind == "arrow":

@@ -41,6 +41,8 @@ class Selection:
         columns out. Of LIBSVM files the number of columns.
     has_decimal_commas : bool
         Whether commas are decimal in CSV files that do not tell.
+    first_index : int or None
+        Index of the first column of LIBSVM files; None where these tell it.
     others_may_differ : bool
         Whether columns that are not named may be in some files only, and are left out
         then.
@@ -54,6 +56,7 @@ class Selection:
     named: tuple[str, ...] = ()
     types: pa.Schema | int | None = None
     has_decimal_commas: bool = False
+    first_index: int | None = None
     others_may_differ: bool = False
 
     @property
