@@ -1078,6 +1078,7 @@ def test_task_follows_from_the_target(values, task):
         ([1.5, float("inf")], "auto", "infinite in row 1"),
         ([3] * 5, "auto", "is 3 in all of its 5 rows"),
         (["a"] * 5, "auto", "is a in all of its 5 rows"),
+        (["a", None, "a"], "auto", "is a in all of its 2 rows, and missing in 1; "),
         ([f"u{k}" for k in range(30)], "auto", "identifier"),
         (list(range(30)), "classification", "identifier"),
         ([1.5, 2.5, 1.5], "classification", "fractional"),

@@ -201,7 +201,9 @@ def _data(report: Facts) -> str:
     """The table and its rows."""
     text = f"{report['data']}: {report['rows']:,} rows"
     if missing := report["rows_without_target"]:
-        text += f"; {missing:,} rows without a target were dropped"
+        one = missing == 1
+        text += "; 1 row" if one else f"; {missing:,} rows"
+        text += f" without a target {'was' if one else 'were'} dropped"
     return text
 
 

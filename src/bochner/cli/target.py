@@ -379,9 +379,10 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
         raise no_values(name, path)
     if n > 1 and target.only_value is not None:
         value = printable(target.only_value)
+        missing = f", and missing in {target.missing:,}" if target.missing else ""
         raise CommandError(
-            f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose "
-            "another target"
+            f"{path}: column '{name}' is {value} in all of its {n:,} rows{missing}; "
+            "choose another target"
         )
     task = asked
     reason = ""

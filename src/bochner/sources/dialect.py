@@ -620,7 +620,7 @@ def _are_sums(lines: Sequence[Line], n: int, width: int) -> bool:
     none.
     """
     for line in lines[len(lines) - n :]:
-        n_filled = sum(map(bool, line.fields))
+        n_filled = sum(bool(field.strip()) for field in line.fields)
         is_named = SUMS.fullmatch(line.field(0)) is not None
         if n_filled and (not is_named or 2 * n_filled >= width):
             return False

@@ -422,9 +422,12 @@ def alarm_level(scores: NDArray, weight: NDArray, share: float) -> float:
     Parameters
     ----------
     scores, weight : arrays of shape (n,)
-        A weight of w counts as w equal rows.
+        A weight of w counts as w equal rows, where they are no fewer than there are.
     share : float
     """
+    scores = scores[weight > 0]
+    weight = weight[weight > 0]
+    weight = weight * max(len(weight) / weight.sum(), 1.0)
     order = np.argsort(scores)
     last_rank = np.cumsum(weight[order])
     first_rank = last_rank - np.maximum(weight[order] - 1, 0)
