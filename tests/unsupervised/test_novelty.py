@@ -221,6 +221,9 @@ def test_weights_of_the_level_are_repeats():
         assert alarm_level(scores, weight, share) == pytest.approx(
             alarm_level(np.repeat(scores, weight), np.ones(weight.sum()), share)
         )
+        assert alarm_level(scores, np.full(30, 1e-9), share) == pytest.approx(
+            alarm_level(scores, np.ones(30), share)
+        )
 
 
 @pytest.mark.parametrize("value", [1.0, 3.3])
