@@ -114,6 +114,20 @@ def test_a_lone_corner_has_no_larger_counts():
     assert model.predict([[20.0, 0.0]])[0] < 2 * y.max()
 
 
+def test_rates_that_no_number_holds_bound_nothing_with_a_warning():
+    """Of outliers a linear model expects e to the power of some thousands."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = rng.poisson(np.exp(X[:, 0]))
+    X[5::9, 0] = -1e4 * abs(X[5::9, 1])
+    y[5::9] = 0
+    model = KernelMachineRegressor(
+        features=LinearFeatures(), loss="poisson", random_state=0
+    ).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert (model.bounds_.reach >= 0).all()
+
+
 def test_small_errors_where_nothing_varies_are_no_trend():
     """Half of the targets are 100, and are predicted well; the others fall far below
     them, as well as their inputs tell.

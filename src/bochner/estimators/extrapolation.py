@@ -22,6 +22,8 @@ TRUST = 1 / 100
 # Times the variance that is explained at an end, which for normal targets is then that
 # of all: where little varies there, small errors do not tell that a trend goes on
 END_TRUST = 5
+# Rate, whose squares and those of its reciprocal are numbers
+TINIEST = 1e-100
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class PredictionBounds:
     up to R min(s^2, 5 (t^2 - e^2)) / (100 e^2) beyond the greatest target, and not
     beyond it where t < e. How far they go below the least target is decided likewise by
     the fifth of the rows whose predictions are the least. Of counts whose logarithms
-    are fitted, all of this is of logarithms.
+    are fitted, all of this is of logarithms, and R is that of the greatest count over
+    the mean.
 
     Attributes
     ----------
@@ -108,10 +111,16 @@ class PredictionBounds:
                 # Squares of targets as they are might overflow
                 wanted = (y * targets.scale + targets.mean) / unit
                 return replace(self, reach=_reach(predicted / unit, wanted, weight))
-            # Working targets and weights of iteratively reweighted least squares
+            # Working targets and weights of iteratively reweighted least squares. Of
+            # rates that are too small for a number nothing is expected.
+            smallest, largest = np.log([TINIEST, 1 / TINIEST])
+            predicted = np.clip(predicted, smallest, largest)
             means = np.exp(predicted)
             reach = _reach(predicted, predicted + y / means - 1, weight * means)
-            below, above = np.exp(np.ptp(predicted, axis=0) * reach * [[-1], [1]])
+            # Rates next to zero make no range: that is from the mean to the greatest
+            mean = np.maximum(np.average(y, axis=0, weights=weight), TINIEST)
+            log_range = np.log(np.maximum(self.high / mean, 1.0))
+            below, above = np.exp(log_range * reach * [[-1], [1]])
             beyond = [self.low * (1 - below), self.high * (above - 1)]
         return replace(self, reach=np.stack(beyond) / unit)
 
