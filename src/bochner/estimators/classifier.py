@@ -196,7 +196,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         evaluated function has not seen: validation rows by the function without them,
         or rows left out one at a time. Its `rows` say which; they are training rows
         where there was no such function, with dense features and conjugate gradients,
-        and with bins and a given `alpha`. No attribute with more than 160 columns, or
+        and with bins and a given `alpha`. No attribute with more than 200 columns, or
         where a time limit left no time: then, and for more exact values, call
         `importance`. After `partial_fit` it is measured when it is read; after `refit`
         it is still that of `fit`.

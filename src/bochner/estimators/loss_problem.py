@@ -249,7 +249,8 @@ class LossProblem:
 
         These are the steps that a refit of the model takes, so that a refit to equal
         rows gives an equal model. They take about as long as the trial, and no limit
-        cuts them: a part of them would be a model that nothing has validated.
+        cuts them, but those to a tolerance: a part of them would be a model that
+        nothing has validated.
         """
         n_steps = trial.n_steps
         if not self.sweeps:

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
-from bochner.estimators.loss_problem import LossFit, LossProblem, LossTrial
+from bochner.estimators.loss_problem import (
+    LossFit,
+    LossProblem,
+    LossTrial,
+    WarmStart,
+)
 from bochner.estimators.ridge.ridge_problem import (
     RidgeProblem,
     RidgeSolution,
@@ -76,36 +81,34 @@ def fit_numbers(
     alpha = FIRST_PENALTY * fitted.alpha * mean_bend
     if not problem.folds:
         return problem.fit(begun, alpha if alphas is None else float(alphas[0]))
-    trial: LossTrial | None = None
-    start = begun
-    for _ in range(MOST_SPREADS):
-        other_problem = problem_of(spread)
+
+    def searched(problem: LossProblem, start: WarmStart, alpha: float) -> LossTrial:
         if alphas is None:
-            other = other_problem.trial_searched(start, alpha)
-        else:
-            other = other_problem.trial_given(start, alphas)
-        held_out = other_problem.predictions(other.fitted)
-        # From the ridge solution on, a loss that is hardly rounded off may not be
-        # minimised, as few rows bend it.
-        if trial is not None:
-            before = problem.predictions(trial.fitted)
-            loss = other_problem.loss
-            if mean_loss(loss, held_out) > mean_loss(loss, before):
-                break
-        problem = other_problem
-        trial = other
-        alpha = trial.alpha
-        if not problem.sweeps:
-            start = trial.end
+            return problem.trial_searched(start, alpha)
+        return problem.trial_given(start, alphas)
+
+    trial = searched(problem, begun, alpha)
+    for _ in range(MOST_SPREADS - 1):
         # The loss is in units of the spread of errors. That of the ridge regression is
         # too large where outliers have moved it, so the loss is minimised again in
         # units of its own errors, until these no longer fall.
-        spread_before = spread
-        spread = np.minimum(spread, error_spread(held_out, len(spread)))
-        settled = (spread > spread_before / SETTLED_RATIO).all()
+        held_out = problem.predictions(trial.fitted)
+        smaller = np.minimum(spread, error_spread(held_out, len(spread)))
+        settled = (smaller > spread / SETTLED_RATIO).all()
         if name == "poisson" or settled or task.budget.is_over:
             break
-    assert trial is not None
+        spread = smaller
+        start = begun if problem.sweeps else trial.end
+        other_problem = problem_of(spread)
+        other = searched(other_problem, start, trial.alpha)
+        # From the ridge solution on, a loss that is hardly rounded off may not be
+        # minimised, as few rows bend it.
+        other_held_out = other_problem.predictions(other.fitted)
+        loss = other_problem.loss
+        if mean_loss(loss, other_held_out) > mean_loss(loss, held_out):
+            break
+        problem = other_problem
+        trial = other
     best = problem.fit_after(trial, begun)
     if isinstance(best.loss, Quantile):
         best = _shifted(best, with_shift(best.loss, best.held_out_predictions))

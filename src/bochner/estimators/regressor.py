@@ -206,7 +206,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         evaluated function has not seen: validation rows by the function without them,
         or rows left out one at a time. Its `rows` say which; they are training rows
         where there was no such function, with dense features and conjugate gradients,
-        and with bins and a given `alpha`. No attribute with more than 160 columns, or
+        and with bins and a given `alpha`. No attribute with more than 200 columns, or
         where a time limit left no time: then, and for more exact values, call
         `importance`. After `partial_fit` it is measured when it is read; after `refit`
         it is still that of `fit`.
@@ -240,7 +240,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     bounds_ : PredictionBounds or None
         Predictions beyond ``bounds_.ends``, the least and the greatest of each target,
         count as these. None with ``bounded=False``, where fewer than 50 rows could be
-        left out of the fit or none were (beyond 160 columns, and with dense features
+        left out of the fit or none were (beyond 200 columns, and with dense features
         and conjugate gradients of a given `alpha`), and after `partial_fit`. With
         several targets each has its own.
     loss_ : str

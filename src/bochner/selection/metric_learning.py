@@ -668,7 +668,7 @@ def limited(plan: Schedule, budget: Budget, n_tasks: int = 1) -> Schedule:
 def learning_sample(source: ArraySource, seed: int) -> LearningRows:
     """Draw rows to learn from, dense and each of them once, with standardised targets.
 
-    With two columns of the basis for each column they make at most 30 million numbers.
+    With two columns of the basis for each column they make at most 50 million numbers.
     """
     width = 2 * source.X.shape[1]
     most = max(min(POLICY.raced_rows, POLICY.final_entries // max(width, 1)), 1000)

@@ -160,8 +160,8 @@ class Policy:
     trial_steps: int = 8
 
     # Fourier features.
-    # On which they are compared; and up to which a fit with given splits is repeated
-    # for intervals
+    # On which they are compared; beyond which more rows hardly have more bins; and up
+    # to which a fit with given splits is repeated for intervals
     screened_rows: int = 50_000
     # However much they pay, as the Gram matrix takes half a gigabyte; and encoded
     # columns, beyond which no metric is learned

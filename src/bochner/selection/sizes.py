@@ -159,7 +159,7 @@ def n_features(problem: Problem) -> int:
     """
     if problem.space.n_components is not None:
         return problem.space.n_components
-    usual = choose_n_components(problem.n_rows // 2)
+    usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows) // 2)
     outputs = problem.n_outputs
     stage = problem.budget.stage("solution")
     timely = stage.n_components(problem.n_rows, problem.n_columns, outputs)

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, n_distinct
-from bochner.engines.algebra import binary_unit
 
 ROUNDING = 1e-9  # of ranks: (9 + 1) 0.9 is 9, whatever its last bit
 
@@ -152,8 +151,8 @@ def effective_rows(weight: NDArray) -> float:
     """
     if not len(weight):
         return 0.0
-    scaled = weight / binary_unit(weight.max())
-    return float(scaled.sum() ** 2 / np.square(scaled).sum())
+    share = weight / weight.max()
+    return float(share.sum() ** 2 / np.square(share).sum())
 
 
 def rows_needed(q: float) -> int:
