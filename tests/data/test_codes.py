@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 
 import bochner
 from bochner import KernelMachineClassifier, KernelMachineRegressor, TableEncoder
-from bochner.data.level_means import are_codes, few_integers, order_test
+from bochner.data.level_means import are_codes, may_be_codes, order_test
 from bochner.data.table import TargetRows
 
 N = 4_000
@@ -24,8 +24,7 @@ def drawn(means, seed=0, noise=1.0, n=N):
 
 
 def hold_codes(values, y, weight):
-    is_asked = few_integers(values) is not None
-    return is_asked and are_codes([order_test(values, y, weight)])
+    return may_be_codes(values) and are_codes([order_test(values, y, weight)])
 
 
 @pytest.mark.parametrize(
@@ -181,17 +180,68 @@ def test_codes_are_as_good_as_categories(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("n_levels", "are_told"), [(60, True), (101, False)])
-def test_sixty_codes_are_told_from_numbers_too(n_levels, are_told):
+@pytest.mark.parametrize("n_levels", [60, 400])
+def test_many_codes_are_told_from_numbers_too(n_levels):
     rng = np.random.default_rng(0)
     codes = rng.integers(n_levels, size=5000)
     y = rng.normal(size=n_levels)[codes] + rng.normal(size=5000)
     values = codes.astype(float)
     weight = np.ones(5000)
-    assert hold_codes(values, y[:, np.newaxis], weight) == are_told
+    assert hold_codes(values, y[:, np.newaxis], weight)
     # Ages are no codes, however many there are
     y = np.sin(codes / n_levels * 4) + rng.normal(size=5000)
     assert not hold_codes(values, y[:, np.newaxis], weight)
+
+
+def test_numbers_of_which_few_come_again_are_no_codes():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(5000, 1))
+    assert not hold_codes(rng.permutation(5000).astype(float), y, np.ones(5000))
+
+
+def test_a_class_of_few_rows_makes_no_codes():
+    """Three rows of one class with one number, which are no level of their own."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(1000, size=3000).astype(float)
+    y = np.column_stack([values < 500, values >= 500, np.zeros(3000)]).astype(float)
+    values[:3] = 77
+    y[:3] = 0, 0, 1
+    assert not hold_codes(values, y, np.ones(3000))
+
+
+@pytest.mark.slow
+def test_hundreds_of_codes_are_as_good_as_text(tmp_path):
+    """And LightGBM, which splits them as numbers, is worse."""
+    rng = np.random.default_rng(0)
+    numbers = rng.choice(np.arange(1_000, 10_000), 400, replace=False)
+    effect = rng.normal(size=400)
+    place = rng.integers(400, size=6_000)
+    frame = pd.DataFrame({"shop": numbers[place], "size": rng.normal(size=6_000)})
+    truth = effect[place] + np.sin(frame["size"])
+    y = truth + 0.3 * rng.normal(size=6_000)
+    as_text = frame.assign(shop=frame["shop"].astype(str).astype("category"))
+    coded, text = (
+        KernelMachineRegressor(random_state=0).fit(X[:3000], y[:3000])
+        for X in (frame, as_text)
+    )
+    assert len(coded.report_.codes["shop"]) == 100
+    assert "Taken for codes of categories: shop (1" in str(coded.report_)
+    predictions = coded.predict(frame[3000:])
+    error = np.mean(np.square(predictions - truth[3000:]))
+    error_of_text = np.mean(np.square(text.predict(as_text[3000:]) - truth[3000:]))
+    trees = HistGradientBoostingRegressor(random_state=0).fit(frame[:3000], y[:3000])
+    error_of_trees = np.mean(np.square(trees.predict(frame[3000:]) - truth[3000:]))
+    assert error < 1.05 * error_of_text
+    assert error < 0.3 * error_of_trees
+    bochner.save(coded, tmp_path / "model")
+    loaded = bochner.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(frame[3000:]), predictions)
+    # New shops are of mean effect, and a warning names one
+    new = frame[3000:3100].assign(shop=17)
+    with pytest.warns(UserWarning, match="column 'shop': 100 of 100 values"):
+        predictions = coded.predict(new)
+    rest = np.sin(new["size"]) + effect.mean()
+    assert np.sqrt(np.mean(np.square(predictions - rest))) < 0.5
 
 
 def test_few_numbers_of_many_columns_are_codes_together():

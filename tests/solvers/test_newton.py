@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
-from bochner.features import BinningFeatures, FourierFeatures
+from bochner.features import BinningFeatures, FourierFeatures, LinearFeatures
 from bochner.inputs.targets import Signs
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.iterative import IterativeRidge
@@ -172,3 +172,31 @@ def test_separable_classes_have_a_finite_solution():
     )
     minimise_to(1e-6, problem, ridge, 200)
     assert np.isfinite(problem.coef).all()
+
+
+@pytest.mark.parametrize("spread", [0.0, 5.0])
+def test_classes_of_one_far_row_do_not_hold_up_the_others(spread):
+    """A few steps of few iterations, as of a fit, are near the minimum."""
+    rng = np.random.default_rng(0)
+    n, d = 2_000, 40
+    X = rng.normal(size=(n, d))
+    y = np.argmax(X[:, :3] + 0.2 * rng.gumbel(size=(n, 3)), axis=1)
+    alone = np.arange(20)
+    X[alone, 3 + alone] = 300
+    X[alone] += spread * rng.normal(size=(20, d))
+    y[alone] = 3 + alone
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    Y = Signs(np.unique(y))(y)
+    loss = Multinomial()
+    features = LinearFeatures().draw(d)
+    features.fit_sample(X, np.ones(n))
+    ridge = IterativeRidge(Design(ArraySource(X, Y, None), features, np.float64), 0)
+    start = np.zeros((23, d)), loss.scores_of(Y.mean(axis=0))
+    penalty = np.full((23, 1), 0.3)
+    problem = Reweighted(ridge.blocks, loss, penalty, *start, np.float64)
+    minimise(problem, partial(precondition, ridge), 0.0, 10, 4)
+    reached = problem.objective([rows.F for rows in problem.rows], problem.coef)
+    theirs = LogisticRegression(C=1 / 0.3, tol=1e-8, max_iter=5000).fit(X, y)
+    log_p = theirs.predict_log_proba(X)[np.arange(n), y]
+    least = -log_p.sum() + 0.3 * np.square(theirs.coef_).sum() / 2
+    assert reached < 1.2 * least

@@ -5,7 +5,7 @@ has, and the names of its outputs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -301,6 +301,16 @@ class TextColumn(Encoding):
     stand_in: int = 0
     means: LevelMeans | None = None
 
+    @classmethod
+    def of(
+        cls, j: int, counts: Mapping[str, float], most: int, gaps: bool
+    ) -> TextColumn:
+        """Encoding of input column `j` with columns for its `most` heaviest categories
+        at the most, and codes of all others.
+        """
+        ranked = sorted(counts, key=lambda name: (-counts[name], name))
+        return cls(j, sorted(ranked[:most]), len(ranked) > most, gaps)
+
     @property
     def code(self) -> slice:
         """Output columns of the codes."""
@@ -558,12 +568,9 @@ def encodings(
             numbers.append(j)
         elif first == end:
             counts = statistic.categories[str(j)]
-            # The heaviest categories, and codes of all others
-            ranked = sorted(counts, key=lambda name: (-counts[name], name))
-            are_more = len(ranked) > max_categories
-            other = are_more or str(j) in statistic.undercounts
-            categories = sorted(ranked[:max_categories])
-            others.append(TextColumn(j, categories, other, bool(gaps[j])))
+            is_cut = str(j) in statistic.undercounts
+            column = TextColumn.of(j, counts, max_categories, bool(gaps[j]))
+            others.append(replace(column, other=column.other or is_cut))
         else:
             ends = summary.take(slice(first, end))
             varies = ends.high - ends.low > 1e-9

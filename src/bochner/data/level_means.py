@@ -58,8 +58,9 @@ NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 # Of the rows, that must have unknown categories, and known ones, for a flag of them
 FLAGGED_SHARE = 0.1
 KEY_BYTES = 8
-# Different numbers that may be codes; rows whose numbers are counted first
-MOST_CODES, LOOKED = 100, 1_000
+# Rows of each of the numbers that may be codes, at least; codes that have columns of
+# their own, between which other numbers lie, as of more they do not
+ROWS_A_CODE, MOST_CODES = 2, 100
 # Times the variance of chance, and share of the differences between codes, left
 # unexplained
 CLEAR, LEFT = 5.0, 0.3
@@ -374,15 +375,14 @@ def are_codes(tests: Sequence[Floats]) -> bool:
     )
 
 
-def few_integers(values: NDArray) -> Floats | None:
-    """The different numbers of a column with NaN, ascending; None where these are no
-    3 to 100 integers.
+def may_be_codes(values: NDArray) -> bool:
+    """Whether the numbers of a column with NaN are integers that come again and again,
+    and three or more.
     """
-    if n_distinct(values[:LOOKED]) > MOST_CODES:
-        return None
-    used = np.unique(values[~np.isnan(values)])
-    are_few = 3 <= len(used) <= MOST_CODES and (used == np.round(used)).all()
-    return used if are_few else None
+    present = values[~np.isnan(values)]
+    if (present != np.round(present)).any():
+        return False
+    return 3 <= n_distinct(present) <= len(present) / ROWS_A_CODE
 
 
 def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
@@ -417,7 +417,8 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
         return np.zeros(5)
     n, means, _, within = variance_components(place, y, weight)
     between = n @ np.square(means)
-    unit = np.maximum(within, NEGLIGIBLE * between)
+    # One unit for all targets: that of a class of few rows may be next to nothing
+    unit = max(within.mean(), NEGLIGIBLE * between.mean())
     ordered = [
         max(
             n @ np.square(isotonic_regression(vector, weights=n, increasing=up).x)
@@ -434,5 +435,5 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
     unexplained = between - np.maximum(ordered, smooth)
     pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
     steps = pairs @ np.square(np.diff(means, axis=0))
-    sums = [(part / unit).sum() for part in (unexplained, between, steps)]
+    sums = [part.sum() / unit for part in (unexplained, between, steps)]
     return np.array([*sums, (L - 1 - degree) * y.shape[1], L])

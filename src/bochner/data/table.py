@@ -50,10 +50,10 @@ from bochner.data.level_means import (
     MOST_CODES,
     MOST_OUTPUTS,
     are_codes,
-    few_integers,
     level_means,
     level_variances,
     levels_differ,
+    may_be_codes,
     order_test,
 )
 from bochner.data.outliers import (
@@ -513,26 +513,30 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             None if rows.weight is None else rows.weight[row_numbers], hashes
         )
         # Columns of the same numbers, and what their mean targets say
-        alike: dict[tuple[float, ...], dict[int, Floats]] = {}
+        alike: dict[bytes, dict[int, Floats]] = {}
         for j in numbers.index.tolist():
             values = self.values_of(few, j)[:, 0]
-            if j not in refused and (used := few_integers(values)) is not None:
-                tests = alike.setdefault(tuple(used), {})
+            if j not in refused and may_be_codes(values):
+                used = np.unique(values[~np.isnan(values)])
+                tests = alike.setdefault(used.tobytes(), {})
                 tests[j] = order_test(values, targets, row_weights)
-        codes = {}
+        coded: dict[int, CodeColumn | TextColumn] = {}
         for tests in alike.values():
             for j in tests if are_codes([*tests.values()]) else ():
+                gaps = bool(self.statistic_.missing[j] > 0)
                 values = self.values_of(rows.X, j)
-                levels = np.unique(values[~np.isnan(values)])
-                if len(levels) <= MOST_CODES:
-                    codes[j] = levels
-        if not codes:
+                codes = np.unique(values[~np.isnan(values)])
+                if len(codes) <= MOST_CODES:
+                    coded[j] = CodeColumn(j, codes, gaps)
+                elif self.statistic_.kinds[j] == "number":
+                    places, labels = self.values_of(rows.X, j, "mixed")
+                    counts = Counter(labels[i] for i in places[places >= 0].tolist())
+                    coded[j] = TextColumn.of(j, counts, self.max_categories, gaps)
+        if not coded:
             return self
-        is_number = ~np.isin(numbers.index, [*codes])
+        is_number = ~np.isin(numbers.index, [*coded])
         rest = [numbers.take(is_number)] if is_number.any() else []
-        gaps = self.statistic_.missing > 0
-        coded = [CodeColumn(j, levels, bool(gaps[j])) for j, levels in codes.items()]
-        return self._with_columns([*rest, *others, *coded])
+        return self._with_columns([*rest, *others, *coded.values()])
 
     def _with_columns(self, columns: list[Any]) -> TableEncoder:
         """An encoder of these encodings, in the order of the columns of the input."""
@@ -558,7 +562,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             enough = INTERACTING_CODED if column.other else INTERACTING
             if not column.other and len(column.categories) * enough <= len(rows.y):
                 continue
-            codes, _ = self.values_of(rows.X, column.index)
+            codes, _ = self.values_of(rows.X, column.index, column.expected)
             are_many = len(np.unique(codes)) * enough > len(codes)
             if are_many and not levels_differ(
                 codes, rows.fold, rows.y, rows.distinct_weight
@@ -607,32 +611,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     @property
     def codes(self) -> dict[str, list[float]]:
         """Columns of numbers that were taken for codes of categories, by name, and
-        the codes that the fit saw.
+        the codes that have features of their own.
         """
-        return {
-            self.statistic_.name(column.index): column.codes.tolist()
-            for column in self._encodings(CodeColumn)
-        }
+        codes: dict[str, list[float]] = {}
+        for column in self._encodings((CodeColumn, TextColumn)):
+            name = self.statistic_.name(column.index)
+            if isinstance(column, CodeColumn):
+                codes[name] = column.codes.tolist()
+            elif self.statistic_.kinds[column.index] == "number":
+                codes[name] = sorted(map(float, column.categories))
+        return codes
 
     def __str__(self) -> str:
         if not hasattr(self, "columns_"):
             return repr(self)
-        kinds = {
-            "numbers": NumberColumns,
-            "codes of categories": CodeColumn,
-            "text": TextColumn,
-            "times": TimeColumn,
-        }
-        lines = [repr(self)]
+        kinds = {"numbers": NumberColumns, "text": TextColumn, "times": TimeColumn}
+        codes = self.codes
+        names_of = {"codes of categories": [*codes]}
         for title, kind in kinds.items():
-            names = [
-                self.statistic_.name(j)
-                for column in self._encodings(kind)
-                for j in np.atleast_1d(column.index).tolist()
-            ]
-            if names:
-                lines.append(f"{title}: {listed(names)}")
-        return "\n".join(lines)
+            indices = [np.atleast_1d(column.index) for column in self._encodings(kind)]
+            names = map(self.statistic_.name, (j for part in indices for j in part))
+            names_of[title] = [name for name in names if name not in codes]
+        lines = [f"{title}: {listed(them)}" for title, them in names_of.items() if them]
+        return "\n".join([repr(self), *lines])
 
     def with_seen_levels(
         self, rows: TargetRows, statistic: TableStatistic | None = None
@@ -655,10 +656,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 continue
             if not column.categories:
                 continue
-            codes, labels = self.values_of(rows.X, column.index)
+            codes, labels = self.values_of(rows.X, column.index, column.expected)
             levels = [labels[i] for i in np.unique(codes[codes >= 0]).tolist()]
             if statistic is not None:
-                levels = [*statistic.categories[key]]
+                levels += statistic.categories.get(key, {})
             columns[k] = column.with_seen(levels, codes, labels, rows.y, weight)
         return self._but(columns_=columns)
 
@@ -708,7 +709,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 continue
             if column.means is None if again else not column.other:
                 continue
-            codes, labels = self.values_of(rows.X, column.index)
+            codes, labels = self.values_of(rows.X, column.index, column.expected)
             pair = level_means(
                 codes,
                 labels,

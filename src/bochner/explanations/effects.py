@@ -18,7 +18,6 @@ from bochner.arrays import Floats, Indices
 from bochner.blocks import BLOCK_ENTRIES
 from bochner.data.array_source import rows_of
 from bochner.data.columns import PARTS, is_missing
-from bochner.data.encodings import CodeColumn
 from bochner.data.table import TableEncoder, column_values
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.algebra import product
@@ -424,8 +423,8 @@ def _grid(X: Any, j: int, encoder: TableEncoder, n_points: int) -> Grid:
     distinct, first, counts = np.unique(
         numbers[~gaps], return_index=True, return_counts=True
     )
-    codes = [one.index for one in encoder.columns_ if isinstance(one, CodeColumn)]
-    is_level = not parts or j in codes or len(distinct) <= 2
+    is_code = encoder.statistic_.name(j) in encoder.codes
+    is_level = not parts or is_code or len(distinct) <= 2
     if len(distinct) <= n_points:
         chosen = np.arange(len(distinct))
     elif is_level:

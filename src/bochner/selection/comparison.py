@@ -217,11 +217,9 @@ class Race:
                 clear = POLICY.certain
             elif not simple and (entry.is_linear or not self.validator.is_classifier):
                 clear = POLICY.near
-            if entry.is_linear and self.validator.classes:
-                one, other = map(self._log_losses, (best, entry))
-                return not self.validator.better(one, other, clear)
             if entry.is_linear:
-                return not self._beats(best.losses, entry.losses, clear)
+                one, other = map(self._log_losses, (best, entry))
+                return not self._beats(one, other, clear)
             return not self.validator.better(best.losses, entry.losses, clear)
 
         chosen = next(filter(is_as_good, sorted(self.entries, key=place)))

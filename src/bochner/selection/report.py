@@ -235,7 +235,7 @@ class Report:
         if not self.codes:
             return sentences
         names = ", ".join(
-            f"{name} ({', '.join(f'{code:g}' for code in column_codes)})"
+            f"{name} ({', '.join(f'{code:.15g}' for code in column_codes)})"
             for name, column_codes in self.codes.items()
         )
         cure = (

@@ -39,6 +39,8 @@ from bochner.solvers.preconditioners import (
 FORCING, STRICT = 0.3, 1e-8  # relative errors of a step: of the first, and of none less
 # Share of the foretold gain that a step must bring (Armijo), and how often it is halved
 ENOUGH, HALVINGS = 1e-4, 30
+# Logarithm of odds that a step changes, beyond which its curvature tells nothing
+REACH = 8.0
 # Of the weight and of the largest: curvatures that are none
 FLAT, SINGULAR = 1e-12, 1e-10
 # Effective number of rows by their curvatures, over all, below which few count
@@ -230,31 +232,52 @@ class Reweighted:
         """Go along a step of the coefficients, by its half while that does not gain
         enough.
 
+        Of classes together, each goes only within its reach where the whole step does
+        not gain enough: a class of a row or two would cut the steps of all others.
+
         Returns the squared length of the step in the norm of the second derivative, and
         whether anything was gained.
         """
         changes = self._changes(step)
         constant = self._constant + self._follow(changes)
-        slope = inner(self._gradient, step)
-        for rows, change in zip(self.rows, changes, strict=True):
+        for change in changes:
             change += constant[:, np.newaxis].astype(self.dtype)
-            slope += inner(rows.weighted(rows.G), change)
         before = self.objective([rows.F for rows in self.rows], self.coef)
         length = 1.0
-        for _ in range(HALVINGS):
+        for attempt in range(HALVINGS):
+            slope = inner(self._gradient, step)
+            for rows, change in zip(self.rows, changes, strict=True):
+                slope += inner(rows.weighted(rows.G), change)
             scale = np.asarray(length, self.dtype)
             coef = self.coef + scale * step
             F = [
                 rows.F + scale * change
                 for rows, change in zip(self.rows, changes, strict=True)
             ]
-            if self.objective(F, coef) <= before + ENOUGH * length * slope:
+            if self.objective(F, coef) <= before + ENOUGH * length * min(slope, 0.0):
                 break
-            length /= 2
+            if attempt == 0 and self.loss.coupled:
+                share = self._share_within_reach(changes)
+                constant = share[:, 0] * constant
+                step = share * step
+                changes = [share * change for change in changes]
+            else:
+                length /= 2
         else:
             return max(-slope, 0.0), False
         self.move_to(coef, self.offset + length * constant, F)
         return max(-slope, 0.0), True
+
+    def _share_within_reach(self, changes: list[NDArray]) -> NDArray:
+        """Share of a step that each class goes, (K, 1), so that its score gains no more
+        than `REACH` on that of the own class of any row.
+        """
+        gains = []
+        for rows, change in zip(self.rows, changes, strict=True):
+            change_of_own_class = np.where(rows.Y > 0, change, 0).sum(axis=0)
+            gains.append((change - change_of_own_class).max(axis=1, keepdims=True))
+        share: NDArray = REACH / np.maximum(np.max(gains, axis=0), REACH)
+        return share.astype(self.dtype)
 
     def move_to(self, coef: NDArray, offset: NDArray, F: list[NDArray]) -> None:
         """Go to coefficients and offsets that give these fitted values."""
