@@ -153,8 +153,8 @@ def refuse_infinite(X: pa.Table, path: Path, first: int = 0) -> None:
     """Raise CommandError at the first infinite value of a table, whose first row has
     this number in the file.
     """
-    if infinite := infinite_value(X):
-        place = place_of(path, first + infinite.row)
+    if infinite := infinite_value(X, first):
+        place = place_of(path, infinite.row)
         raise CommandError(f"{path}: {infinite.message_at(place)}")
 
 

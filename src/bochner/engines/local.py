@@ -451,14 +451,6 @@ def fold(work: Callable[[T], R], items: Sequence[T], threads: int | None = None)
     return halves.popitem()[1]
 
 
-def threads_in_memory(n_bytes: int) -> int | None:
-    """Threads that may work at a time where each call takes `n_bytes` bytes beside its
-    arguments, by a quarter of the memory that is free; None for all.
-    """
-    free = available_memory() if n_bytes else None
-    return None if free is None else int(max(OWN_SHARE * free // n_bytes, 1))
-
-
 class LocalEngine:
     """The threads of this process. Work begins when its result is asked for."""
 

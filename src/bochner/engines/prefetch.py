@@ -36,9 +36,27 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     stopped = list[bool]()
     for _ in range(depth):
         room.put(None)
-    arguments = _fill, items, ready, room, stopped
+
+    def fill() -> None:
+        """Put pairs (True, item), and at the end (False, what was raised); nothing more
+        once the consumer has stopped.
+        """
+        failure = None
+        try:
+            for item in items:
+                room.get()
+                if stopped:
+                    break
+                ready.put((True, item))
+                del item
+            if isinstance(items, Generator):
+                items.close()
+        except BaseException as raised:
+            failure = raised
+        ready.put((False, failure))
+
     thread = Thread(
-        target=copy_context().run, args=arguments, name="bochner-ahead", daemon=True
+        target=copy_context().run, args=(fill,), name="bochner-ahead", daemon=True
     )
     try:
         thread.start()
@@ -91,27 +109,3 @@ def _alone(items: Iterator[T]) -> Iterator[T]:
     """The items, for which the thread that asks for them works alone."""
     with at_most(1):
         yield from items
-
-
-def _fill(
-    items: Iterator[Any],
-    ready: SimpleQueue[tuple[bool, Any]],
-    room: SimpleQueue[None],
-    stopped: list[bool],
-) -> None:
-    """Put pairs (True, item), and at the end (False, what was raised); nothing more
-    once the consumer has stopped.
-    """
-    failure = None
-    try:
-        for item in items:
-            room.get()
-            if stopped:
-                break
-            ready.put((True, item))
-            del item
-        if isinstance(items, Generator):
-            items.close()
-    except BaseException as raised:
-        failure = raised
-    ready.put((False, failure))

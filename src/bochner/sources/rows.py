@@ -396,8 +396,9 @@ def _refuse_infinite(part: Part, X: Any, first: int) -> None:
     """Raise RowError at the first infinite value of lines of text, whose first row has
     this number in the part; others are refused where they are encoded.
     """
-    if has_lines(part) and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
-        raise RowError(infinite.before, first + infinite.row, infinite.after)
+    are_lines = has_lines(part) and isinstance(X, pa.Table)
+    if are_lines and (infinite := infinite_value(X, first)):
+        raise infinite
 
 
 def _conformed(X: Any, schema: Any, first: int) -> Any:

@@ -32,7 +32,7 @@ from bochner.engines.progress import Advance, no_advance
 from bochner.engines.sums import reduce
 from bochner.scores.measures import require_scale
 from bochner.settings import current
-from bochner.sources.base import Batch, Part, SourceError, TableSource
+from bochner.sources.base import Batch, Part, SourceError, TableSource, total
 from bochner.sources.rows import (
     MOST_PIECES,
     PartChecksum,
@@ -163,7 +163,7 @@ class TableSummary:
     @property
     def n_rows(self) -> int | None:
         """Number of all rows; None where it is not known."""
-        return None if None in self.counts else sum(count or 0 for count in self.counts)
+        return total(self.counts)
 
     @property
     def sample(self) -> Batch:

@@ -305,10 +305,21 @@ def fitted(table: pa.Table, schema: pa.Schema, place: str = "") -> pa.Table:
     table = table.select(schema.names)
     if table.schema.types == schema.types:
         return table
-    columns = zip(schema, table.columns, strict=True)
-    return pa.table(
-        [_cast(values, column, place) for column, values in columns], names=schema.names
-    )
+    columns = []
+    for column, values in zip(schema, table.columns, strict=True):
+        kind = values.type if pa.types.is_null(column.type) else column.type
+        try:
+            if not pa.types.is_dictionary(kind):
+                values = values.cast(value_type(values.type))
+            values = values.cast(kind)
+        except pa.ArrowException as error:
+            raise SourceError(
+                f"{place}{': ' if place else ''}column {column.name!r} does not fit "
+                f"its type {column.type} ({reason(error)}); it holds {values.type} "
+                "values: give all rows one type, or another one in schema="
+            ) from error
+        columns.append(values)
+    return pa.table(columns, names=schema.names)
 
 
 def bare(schema: pa.Schema) -> pa.Schema:
@@ -340,23 +351,6 @@ def roomy(schema: pa.Schema) -> pa.Schema:
 def decoded(schema: pa.Schema) -> pa.Schema:
     """The schema of a table with the values of its categories."""
     return pa.schema([column.with_type(value_type(column.type)) for column in schema])
-
-
-def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedArray:
-    if pa.types.is_null(column.type):
-        return values
-    try:
-        if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(
-            column.type
-        ):
-            values = values.cast(values.type.value_type)
-        return values.cast(column.type)
-    except pa.ArrowException as error:
-        raise SourceError(
-            f"{place}{': ' if place else ''}column {column.name!r} does not fit its "
-            f"type {column.type} ({reason(error)}); it holds {values.type} values: "
-            "give all rows one type, or another one in schema="
-        ) from error
 
 
 def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
