@@ -209,7 +209,19 @@ def as_batch(item: Any, place: str) -> Batch:
     pair = isinstance(item, tuple) and 2 <= len(item) <= 3
     X, *beside = item if pair else (item,)
     try:
-        X = _matrix(X, place)
+        if isinstance(X, pa.RecordBatch):
+            X = pa.Table.from_batches([X])
+        if isinstance(X, str | bytes | dict) or X is None:
+            raise TypeError(f"a {type(X).__name__} is not a batch of rows")
+        if is_frame(X):
+            if X.shape[0]:
+                check_names(X)
+                check_size(X.shape)
+            X = as_table(X, frame_schema(X), place)
+        elif sp.issparse(X) and X.ndim == 2:
+            X = checked_sparse(X).tocsr()
+        else:
+            X = as_array(X)
         named = zip(("y", "sample_weight"), beside, strict=False)
         targets_and_weights = [
             values_beside(values, X.shape[0], name) for name, values in named
@@ -219,19 +231,3 @@ def as_batch(item: Any, place: str) -> Batch:
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise SourceError(f"{place}: {reason(error)}; {ACCEPTED}") from error
     return Batch(X, *targets_and_weights)
-
-
-def _matrix(X: Any, place: str) -> Any:
-    """A table, an array or a CSR matrix."""
-    if isinstance(X, pa.RecordBatch):
-        X = pa.Table.from_batches([X])
-    if is_frame(X):
-        if X.shape[0]:
-            check_names(X)
-            check_size(X.shape)
-        return as_table(X, frame_schema(X), place)
-    if sp.issparse(X) and X.ndim == 2:
-        return checked_sparse(X).tocsr()
-    if isinstance(X, str | bytes | dict) or X is None:
-        raise TypeError(f"a {type(X).__name__} is not a batch of rows")
-    return as_array(X)

@@ -301,27 +301,21 @@ def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
         # A comma where a line has one outside of quotes, else the commonest mark
         plain = "".join(first.decode(errors="replace").split('"')[::2])
         usual = "," if "," in plain else max(SEPARATORS, key=plain.count)
-        form = _form(rows, usual, begin)
+        # The separator that cuts most rows into one number of fields, and more fields
+        # into numbers; the usual one where no other does better
+        forms = [Form.of(rows, separator, begin) for separator in SEPARATORS]
+        several = [one for one in forms if one.width > 1]
+        form = max(
+            several or [one for one in forms if one.separator == usual],
+            key=lambda one: (one.share, one.numbers, one.separator == usual),
+        )
+        if form.width <= 1 or form.share != 1:
+            words = Form.of(rows, BLANK, begin)
+            form = words if _are_columns(words) else form
     if form.separator == BLANK:
         dialect = replace(dialect, form="blanks")
         dialect = dialect.saying(f"Columns{PLACE} are separated by blanks.")
     return _with_lines(replace(dialect, separator=form.separator), form, bool(named))
-
-
-def _form(head: bytes, usual: str, begin: int) -> Form:
-    """The first rows by the separator that cuts most of them into one number of fields,
-    and more fields into numbers; by the usual one where no other does better.
-    """
-    forms = [Form.of(head, separator, begin) for separator in SEPARATORS]
-    several = [form for form in forms if form.width > 1]
-    best = max(
-        several or [form for form in forms if form.separator == usual],
-        key=lambda form: (form.share, form.numbers, form.separator == usual),
-    )
-    if best.width > 1 and best.share == 1:
-        return best
-    words = Form.of(head, BLANK, begin)
-    return words if _are_columns(words) else best
 
 
 def _are_columns(words: Form) -> bool:
