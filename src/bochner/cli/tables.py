@@ -22,10 +22,9 @@ from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
 from bochner.sources.csv_files import line_of
 from bochner.sources.csv_text import CsvText, whole_file
-from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
-from bochner.sources.rows import joined
+from bochner.sources.rows import HashSplit, filter_rows, joined
 from bochner.sources.rowwise import inputs_of
 from bochner.sources.schema import Selection
 

@@ -21,7 +21,6 @@ from bochner.engines.progress import progress
 from bochner.selection.policy import POLICY
 from bochner.settings import current
 from bochner.sources.base import TableSource
-from bochner.sources.column_values import why_text
 from bochner.sources.dask_parts import (
     CollectionPart,
     active_engine,
@@ -34,7 +33,7 @@ from bochner.sources.opening import is_streamed, open_selected, open_source
 from bochner.sources.rows import Roles
 from bochner.sources.rowwise import inputs_of, tables_of
 from bochner.sources.scan import TableSummary, read_all, scan
-from bochner.sources.schema import Selection
+from bochner.sources.schema import Selection, why_text
 
 # Of a row in memory: its columns as they came and encoded; targets, hashes, bins
 CELL_BYTES, ROW_BYTES = 12, 300

@@ -21,14 +21,15 @@ from bochner.data.file_kinds import AnyPath
 from bochner.notices import warn
 from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.batches import errors_at, import_batches, numbered
-from bochner.sources.column_values import NAMELESS, index_columns
 from bochner.sources.imported import TemporaryFolder
 from bochner.sources.paths import FileState, arrow_file, reason
 from bochner.sources.schema import (
     EVERYTHING,
+    NAMELESS,
     Selection,
     bare,
     fitted,
+    index_columns,
     narrowed,
     needed_of_files,
     unified,

@@ -21,7 +21,6 @@ from bochner.data.table_input import (
     is_frame,
 )
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.column_values import is_number
 from bochner.sources.imported import ImportedPart, RowWriter, importing
 from bochner.sources.memory import as_table, frame_schema, values_beside
 from bochner.sources.paths import FileState, reason
@@ -31,6 +30,7 @@ from bochner.sources.schema import (
     Columns,
     Layout,
     Selection,
+    is_number,
     roomy,
     unified,
 )

@@ -213,9 +213,9 @@ def import_text(
                     table = text.table(block, given_types, columns)
                 # Text that is not UTF-8 is bytes to Arrow, and refused as text
                 for column in table.schema:
-                    if pa.types.is_binary(column.type):
-                        if column.name not in given_types:
-                            text.table(block, {column.name: pa.string()}, columns)
+                    is_given = column.name in given_types
+                    if pa.types.is_binary(column.type) and not is_given:
+                        text.table(block, {column.name: pa.string()}, columns)
             n_rows += len(table)
             former = types
             types = {

@@ -27,7 +27,6 @@ from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, is_a
 from bochner.sources.batches import as_batch, errors_at
-from bochner.sources.column_values import require_distinct
 from bochner.sources.memory import frame_schema, values_beside
 from bochner.sources.schema import (
     EVERYTHING,
@@ -35,6 +34,7 @@ from bochner.sources.schema import (
     Layout,
     Selection,
     narrowed,
+    require_distinct,
     roomy,
 )
 

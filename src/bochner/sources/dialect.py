@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from bochner.data.columns import unique_names
 from bochner.data.file_kinds import is_arff
 from bochner.data.written_values import is_missing_word
 from bochner.notices import listed
-from bochner.sources.arff import ArffHeader, row_of
+from bochner.sources.base import SourceError
 from bochner.sources.text_files import BOM, Row, rows_of
 
 SEPARATORS = ",\t;|"
@@ -648,3 +649,99 @@ def left_out(rows: Sequence[Row], what: str) -> str:
         lines[SHOWN_LINES:] = [f"{len(lines) - SHOWN_LINES:,} more"]
     listed_lines = f"{', '.join(lines[:-1])} and {lines[-1]}"
     return f"Lines {listed_lines}{PLACE} are {what}, and are left out."
+
+
+# A name in quotes or of one word, and the type behind it
+ATTRIBUTE = re.compile(
+    rb"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{]+)\s*(.*)""",
+    re.IGNORECASE,
+)
+# Values of a row, in quotes or not
+VALUES = re.compile(rb"""(?:^|,)\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,]*)""")
+ESCAPED = re.compile(rb"\\(.)")
+QUOTES = (b"'", b'"')
+
+
+class ArffHeader(NamedTuple):
+    """What stands above the rows.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns.
+    text : tuple of str
+        Columns of text or of named classes.
+    size, lines : int
+        Bytes and lines.
+    """
+
+    names: tuple[str, ...]
+    text: tuple[str, ...]
+    size: int
+    lines: int
+
+    @classmethod
+    def of(cls, head: bytes) -> ArffHeader:
+        """That of a text that begins so, in UTF-8.
+
+        Raises
+        ------
+        SourceError
+            Where there is none, or its rows are sparse.
+        """
+        names = []
+        text = []
+        stream = io.BytesIO(head)
+        for line in stream:
+            content = line.strip()
+            if content.lower() == b"@data":
+                break
+            if match := ATTRIBUTE.match(content):
+                name = _unquoted(match[1]).decode(errors="replace")
+                names.append(name)
+                if match[2].lower().startswith((b"{", b"string")):
+                    text.append(name)
+        else:
+            raise SourceError(
+                "an ARFF file without a line @data; write @attribute lines and @data "
+                "above the rows, or rename it .csv if it is a CSV"
+            )
+        size = stream.tell()
+        n_lines = head.count(b"\n", 0, size)
+        header = cls(tuple(names), tuple(text), size, n_lines)
+        first = next(filter(None, map(row_of, stream)), b"")
+        if first.startswith(b"{"):
+            raise SourceError(
+                "an ARFF file with sparse rows, such as {0 1, 3 2}; write all values "
+                "of each row, such as 1,0,0,2"
+            )
+        return header
+
+
+def row_of(row: bytes) -> bytes:
+    """A row of an ARFF file as one of a CSV; empty where it is a comment."""
+    content = row.strip()
+    if not content or content.startswith(b"%"):
+        return b""
+    if b"," not in content:
+        content = content.replace(b"\t", b",")
+    if any(quote in content for quote in QUOTES):
+        values = map(_requoted, VALUES.findall(content))
+    else:
+        values = map(bytes.strip, content.split(b","))
+    return b",".join(values) + b"\n"
+
+
+def _unquoted(word: bytes) -> bytes:
+    """A word without the quotes around it."""
+    if not word.startswith(QUOTES):
+        return word.strip()
+    return ESCAPED.sub(rb"\1", word[1:-1])
+
+
+def _requoted(word: bytes) -> bytes:
+    """A word with the quotes of a CSV, where it has quotes."""
+    text = _unquoted(word)
+    if not word.startswith(QUOTES):
+        return text
+    return b'"' + text.replace(b'"', b'""') + b'"'

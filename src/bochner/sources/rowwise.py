@@ -28,8 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.columns import library_of
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import is_foreign, to_host
-from bochner.engines.local import at_most
-from bochner.engines.prefetch import prefetched
+from bochner.engines.local import at_most, prefetched
 from bochner.engines.progress import Advance, no_advance
 from bochner.notices import once, quiet
 from bochner.sources.base import SourceError, TableSource

@@ -26,8 +26,7 @@ from bochner.data.table_statistic import (
     rounded,
 )
 from bochner.engines.base import Engine
-from bochner.engines.local import LOCAL, in_threads, pause, shards
-from bochner.engines.prefetch import prefetched
+from bochner.engines.local import LOCAL, in_threads, pause, prefetched, shards
 from bochner.engines.progress import Advance, no_advance
 from bochner.engines.sums import reduce
 from bochner.scores.measures import require_scale
