@@ -47,18 +47,9 @@ def give_back() -> None:
     arrow = sys.modules.get("pyarrow")
     if arrow is not None and hasattr(arrow, "default_memory_pool"):
         arrow.default_memory_pool().release_unused()
-    _trim()(0)
-
-
-@cache
-def _trim() -> Callable[[int], int]:
-    """Function malloc_trim of the GNU C library, or one that does nothing where
-    there is another library.
-    """
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):
-        return lambda _: 0
+    # Of the GNU C library; there may be another one
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 # Rows; compiled loops that are cut at its multiples run in whole vector registers
@@ -157,7 +148,10 @@ def _allowed() -> int:
     have nothing left to do.
     """
     most = n_threads() if _mine.most is None else min(_mine.most, n_threads())
-    return most if _mine.tasks is None else min(most, 1 + _mine.tasks.crew.n_free)
+    if _mine.tasks is None:
+        return most
+    crew = _mine.tasks.crew
+    return min(most, 1 + max(crew.size - crew.active, 0))
 
 
 class _Mine(local):
@@ -178,11 +172,6 @@ class _Crew:
         self.size = size
         self.active = 1
         self.lock = Lock()
-
-    @property
-    def n_free(self) -> int:
-        """Threads that may begin."""
-        return max(self.size - self.active, 0)
 
     def enter(self) -> bool:
         """Begin to work, unless there are enough who do."""

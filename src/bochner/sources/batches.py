@@ -28,7 +28,6 @@ from bochner.sources.rows import numbers_of
 from bochner.sources.schema import (
     EVERYTHING,
     Columns,
-    Layout,
     Selection,
     is_number,
     roomy,
@@ -103,7 +102,7 @@ def import_batches(
     targets: str | None = None
     with importing() as folder, RowWriter(folder, "rows", name) as rows:
         for place, batch in batches:
-            columns = columns or Columns.of(Layout.of(batch), selection)
+            columns = columns or Columns.of(batch, selection)
             batch = columns.take(batch, place)
             description = _described(batch.y, place)
             targets = targets or description
@@ -122,14 +121,14 @@ def import_batches(
         pieces = rows.finish()
         if not pieces:
             raise SourceError(f"{name}: no rows match where=; change the condition")
-    all_columns = columns.layout.schema
+    all_columns = columns.schema
     if isinstance(all_columns, pa.Schema):
         all_columns = roomy(unified(schemas, selection.asked))
     parts = tuple(
         ImportedPart(piece, name, all_columns, origins=origins, folder=folder)
         for piece in pieces
     )
-    return TableSource(parts, all_columns, what, sparse=columns.layout.sparse)
+    return TableSource(parts, all_columns, what, sparse=sp.issparse(batch.X))
 
 
 def _described(y: NDArray | None, place: str) -> str:

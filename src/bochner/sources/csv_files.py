@@ -62,7 +62,7 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
         texts.append(text)
     # The columns that may be needed, of which a condition takes any
     every = [
-        (text.path, pa.schema([(name, pa.null()) for name in text.names]))
+        (text.path, pa.schema([(name, pa.null()) for name in text.dialect.names]))
         for text in texts
     ]
     needed = needed_of_files(every, replace(selection, where=None))

@@ -56,11 +56,6 @@ class CsvText:
         return self.file.path
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Of all columns of the file."""
-        return self.dialect.names
-
-    @property
     def separator(self) -> str:
         """What stands between fields."""
         return self.dialect.separator
@@ -113,7 +108,8 @@ class CsvText:
             # Bytes that are not UTF-8
             if not block.text.isascii() and first.text.isascii():
                 dialect = self.dialect.with_encoding_of(block.text)
-                if dialect.is_recoded and not self.dialect.is_recoded:
+                before = self.dialect.encoding, self.dialect.lone_returns
+                if dialect.encoding != "utf-8" and before == ("utf-8", False):
                     return replace(self, dialect=dialect).surveyed()
             # Rows that repeat the names, but for those that are left out already
             if mark and mark in block.text:
@@ -167,7 +163,9 @@ class CsvText:
         return csv.read_csv(
             pa.BufferReader(block),
             csv.ReadOptions(
-                use_threads=False, block_size=len(block), column_names=self.names
+                use_threads=False,
+                block_size=len(block),
+                column_names=self.dialect.names,
             ),
             csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
             csv.ConvertOptions(
@@ -186,7 +184,7 @@ class CsvText:
         with self.problems():
             for block in self.blocks():
                 return self.table(block, {}).schema
-        return pa.schema([(name, pa.null()) for name in self.names])
+        return pa.schema([(name, pa.null()) for name in self.dialect.names])
 
     @contextmanager
     def problems(self, rows_above: int = 0) -> Iterator[None]:
@@ -248,7 +246,7 @@ def _problem(error: Exception, text: CsvText, rows_above: int) -> str:
     """What Arrow found wrong with a block of rows, and the cure; with the line of the
     file, and the column.
     """
-    names = text.names
+    names = text.dialect.names
     said = reason(error).removeprefix("CSV parse error: ")
     place = list[str]()
     row = 0

@@ -119,11 +119,6 @@ class Dialect:
     text: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
-    @property
-    def is_recoded(self) -> bool:
-        """Whether the bytes of the file are not those of its rows in UTF-8."""
-        return self.encoding != "utf-8" or self.lone_returns
-
     def recoded(self, stream: Any) -> Any:
         """A stream of the text in UTF-8, with line feeds at the ends of lines."""
         if self.encoding != "utf-8":

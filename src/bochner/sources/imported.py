@@ -214,20 +214,18 @@ class ImportedPart:
             _as_array(table[name]) if name in table.column_names else None
             for name in (Y, WEIGHT)
         )
-        if isinstance(self.schema, int):
-            return Batch(self._matrix(table), y, weight)
-        rows = fitted(table, self.schema, self.name)
-        return self.selection.take(Batch(rows, y, weight))
-
-    def _matrix(self, table: pa.Table) -> Any:
+        if isinstance(self.schema, pa.Schema):
+            rows = fitted(table, self.schema, self.name)
+            return self.selection.take(Batch(rows, y, weight))
         if "values" not in table.column_names:
-            return _as_array(table["X"])
+            return Batch(_as_array(table["X"]), y, weight)
         values = table["values"].combine_chunks()
         indices = table["indices"].combine_chunks().values.to_numpy()
-        return sp.csr_array(
+        X = sp.csr_array(
             (values.values.to_numpy(), indices - self.first_index, values.offsets),
             shape=(len(values), self.schema),
         )
+        return Batch(X, y, weight)
 
     def _table(self) -> pa.Table:
         try:

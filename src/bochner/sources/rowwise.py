@@ -170,7 +170,16 @@ def _of_blocks(
             "out must be the path of a CSV or Parquet file to write to, got "
             f"{type(out).__name__}."
         )
-    source = _opened(to_host(X) if is_foreign(X) else X, names)
+    X = to_host(X) if is_foreign(X) else X
+    columns = None if names is None else tuple(names)
+    if isinstance(X, TableSource):
+        source = X
+    elif is_collection(X):
+        # Its rows need not be counted
+        selection = Selection(columns if is_frame_of_dask(X) else None)
+        source = open_collection(X, selection=selection, counts_rows=False)
+    else:
+        source = open_source(X, columns=columns)
     if out is None:
         with closing(prefetched(tables_of(source))) as batches:
             answers = [call(inputs_of(rows, names)) for rows in batches]
@@ -217,9 +226,14 @@ def write_predictions(
     advance : callable
         Is told how many rows are done after each block.
     """
-    if os.path.exists(out) and any(
-        os.path.samefile(path, out) for path in _files(source)
-    ):
+    # The files that the source reads, or has read
+    files = [
+        file
+        for part in source.parts
+        for file in getattr(part, "origins", (getattr(part, "file", None),))
+    ]
+    paths = {file.path for file in files if isinstance(file, FileState)}
+    if os.path.exists(out) and any(os.path.samefile(path, out) for path in paths):
         raise ValueError(
             f"{os.fspath(out)}: the rows are read from this file; give another name "
             "to write to."
@@ -257,27 +271,6 @@ def named_columns(
         for k in range(several[0].shape[1])
         for what, values in named.items()
     }
-
-
-def _opened(X: Any, names: Sequence[str] | None) -> TableSource:
-    """What rows are read from; those of Dask need not be counted."""
-    if isinstance(X, TableSource):
-        return X
-    columns = None if names is None else tuple(names)
-    if not is_collection(X):
-        return open_source(X, columns=columns)
-    selection = Selection(columns if is_frame_of_dask(X) else None)
-    return open_collection(X, selection=selection, counts_rows=False)
-
-
-def _files(source: TableSource) -> set[str]:
-    """Paths of the files that a source reads, or has read."""
-    files = [
-        file
-        for part in source.parts
-        for file in getattr(part, "origins", (getattr(part, "file", None),))
-    ]
-    return {file.path for file in files if isinstance(file, FileState)}
 
 
 def tables_of(source: TableSource) -> Iterator[Any]:

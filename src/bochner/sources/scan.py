@@ -178,8 +178,19 @@ class TableSummary:
         weight = np.ones(n) if weight is None else weight
         self.table += TableStatistic.of(X, weight, kinds=self.table.expected())
         self.table.keep_heaviest(self.most_categories)
-        if y is not None:
-            self._add_targets(y, weight)
+        columns = None if y is None else y.reshape(n, -1)
+        if columns is not None and self.classes is not None:
+            if columns.shape[1] != 1:
+                raise SourceError(f"labels must be one column, not {columns.shape[1]}")
+            self._add_labels(label_weights(columns[:, 0], weight))
+        elif columns is not None:
+            if columns.dtype == object:
+                raise SourceError(
+                    "the target holds text; for classes use KernelMachineClassifier"
+                )
+            counts = weight > 0
+            summary = Summary.of(columns[counts].astype(np.float64), weight[counts])
+            self.targets = _sum(self.targets, summary)
         self.drawn.add(rows, first)
         self.n_seen += n
         self.weight += float(weight.sum())
@@ -211,21 +222,6 @@ class TableSummary:
         self.weight += other.weight
         self.largest_weight = max(self.largest_weight, other.largest_weight)
         return self
-
-    def _add_targets(self, y: NDArray, weight: NDArray) -> None:
-        columns = y.reshape(len(y), -1)
-        if self.classes is not None:
-            if columns.shape[1] != 1:
-                raise SourceError(f"labels must be one column, not {columns.shape[1]}")
-            self._add_labels(label_weights(columns[:, 0], weight))
-            return
-        if y.dtype == object:
-            raise SourceError(
-                "the target holds text; for classes use KernelMachineClassifier"
-            )
-        counts = weight > 0
-        summary = Summary.of(columns[counts].astype(np.float64), weight[counts])
-        self.targets = _sum(self.targets, summary)
 
     def _add_labels(self, weights: dict[Any, float]) -> None:
         classes = self.classes if self.classes is not None else {}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -455,7 +455,10 @@ def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """The type that holds the values of two; None where there is none."""
     if a == b:
         return a
-    if pa.null() not in (a, b) and _is_bytes(a) != _is_bytes(b):
+    are_bytes = {
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in (a, b)
+    }
+    if pa.null() not in (a, b) and len(are_bytes) > 1:
         return None
     both = [pa.schema([("", kind)]) for kind in (a, b)]
     try:
@@ -464,58 +467,13 @@ def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return None
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-class Layout(NamedTuple):
-    """What all batches have in common.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema or int
-        Of tables; the number of columns of arrays.
-    sparse, with_y, with_weight : bool
-    """
-
-    schema: pa.Schema | int
-    sparse: bool = False
-    with_y: bool = False
-    with_weight: bool = False
-
-    @classmethod
-    def of(cls, batch: Batch) -> Layout:
-        """That of a batch."""
-        X = batch.X
-        schema = X.schema if isinstance(X, pa.Table) else X.shape[1]
-        return cls(
-            schema, sp.issparse(X), batch.y is not None, batch.weight is not None
-        )
-
-    def require(self, batch: Batch, place: str) -> None:
-        """Raise SourceError where a later batch is of another kind, or has another
-        number of columns.
-        """
-        other = Layout.of(batch)
-        kind, other_kind = _kind(self), _kind(other)
-        if kind != other_kind:
-            raise SourceError(
-                f"{place}: {other_kind}, where {kind} is expected; give all rows in "
-                "one form"
-            )
-        if isinstance(self.schema, int) and self.schema != other.schema:
-            raise SourceError(
-                f"{place}: {other.schema} columns, where {self.schema} are expected; "
-                "give all rows the same columns"
-            )
-
-
-def _kind(layout: Layout) -> str:
-    kind = "a sparse matrix" if layout.sparse else "an array"
-    if isinstance(layout.schema, pa.Schema):
-        kind = "a table"
-    more = ["y"] * layout.with_y + ["weights"] * layout.with_weight
-    return f"{kind} with {' and '.join(more)}" if more else kind
+def form_of(batch: Batch) -> str:
+    """What a batch is, in words."""
+    form = "a sparse matrix" if sp.issparse(batch.X) else "an array"
+    if isinstance(batch.X, pa.Table):
+        form = "a table"
+    more = ["y"] * (batch.y is not None) + ["weights"] * (batch.weight is not None)
+    return f"{form} with {' and '.join(more)}" if more else form
 
 
 @dataclass(frozen=True)
@@ -526,34 +484,38 @@ class Columns:
     Attributes
     ----------
     selection : Selection
-    layout : Layout
-        Of the columns that are needed, as the first batch has them.
+    form : str
+        What all batches are, as of `form_of`.
+    schema : pyarrow.Schema or int
+        Of the columns that are needed, as the first batch has them; the number of
+        columns of arrays.
     """
 
     selection: Selection
-    layout: Layout
+    form: str
+    schema: pa.Schema | int
 
     @classmethod
-    def of(cls, layout: Layout, selection: Selection) -> Columns:
-        """Those of batches with the layout of the first; SourceError where some are
-        wanted of arrays.
+    def of(cls, first: Batch, selection: Selection) -> Columns:
+        """Those of batches such as the first, which need not have rows; SourceError
+        where some are wanted of arrays.
         """
-        schema = layout.schema
-        if isinstance(schema, pa.Schema):
+        form = form_of(first)
+        if isinstance(first.X, pa.Table):
+            schema = first.X.schema
             require(schema.names, selection.asked.names, "schema: ")
-            first = "the first batch", selection.needed(schema)
-            needed = unified([first], selection.asked)
-            return cls(selection, layout._replace(schema=needed))
+            wanted = "the first batch", selection.needed(schema)
+            return cls(selection, form, unified([wanted], selection.asked))
         if not takes_all(selection) or selection.types is not None:
             raise SourceError(
                 "columns of arrays have no names; leave out columns=, exclude=, "
                 "where= and schema="
             )
-        return cls(selection, layout)
+        return cls(selection, form, first.X.shape[1])
 
     def kept(self) -> pa.Schema | int:
         """The schema of what is wanted; the number of columns of arrays."""
-        schema = self.layout.schema
+        schema = self.schema
         return schema if isinstance(schema, int) else self.selection.kept(schema)
 
     def take(self, batch: Batch, place: str) -> Batch:
@@ -563,11 +525,23 @@ class Columns:
         Raises
         ------
         SourceError
-            Where it has other columns than the first batch, or values of another kind.
+            Where it is of another form than the first batch, has other columns, or
+            values of another kind.
         """
-        self.layout.require(batch, place)
-        types = self.layout.schema
+        form = form_of(batch)
+        if form != self.form:
+            raise SourceError(
+                f"{place}: {form}, where {self.form} is expected; give all rows in one "
+                "form"
+            )
+        types = self.schema
         if isinstance(types, int):
+            n_columns = batch.X.shape[1]
+            if n_columns != types:
+                raise SourceError(
+                    f"{place}: {n_columns} columns, where {types} are expected; give "
+                    "all rows the same columns"
+                )
             return batch
         # The columns that are needed, in types that hold the values of both batches
         table = batch.X

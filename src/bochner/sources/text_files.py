@@ -15,9 +15,7 @@ from bochner.sources.paths import FileState, arrow_file, reason
 
 def opened_bytes(path: str) -> Any:
     """A stream of the bytes of a file, without its compression."""
-    compression = compression_of(path)
-    stream = arrow_file(path)
-    return pa.CompressedInputStream(stream, compression) if compression else stream
+    return pa.input_stream(arrow_file(path), compression=compression_of(path))
 
 
 def damaged(file: FileState, error: OSError) -> SourceError:
