@@ -73,8 +73,6 @@ def _lapack(routine: str, *arguments: Any) -> None:
     """
     info = c_int(0)
     _call(routine, *arguments, byref(info))
-    if info.value < 0:
-        raise ValueError(f"Argument {-info.value} of {routine} is invalid.")
     if info.value:
         raise LinAlgError(NO_FACTOR)
 

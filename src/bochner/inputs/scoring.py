@@ -89,14 +89,15 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             answers = joined(read)[:3]
     predictions, y, sample_weight = answers
     y = values_of(y)
+    sample_weight = unmasked(sample_weight)
     if targets_given is not None:
         rows, y = targets_given(y)
         if not len(rows):
             raise ValueError("No row has a target to score by: give some.")
         predictions = predictions[rows]
-        sample_weight = None if sample_weight is None else unmasked(sample_weight)[rows]
+        sample_weight = None if sample_weight is None else sample_weight[rows]
+    score = r2_score
     if is_classifier(self):
         y = one_label_a_row(y)
-    sample_weight = unmasked(sample_weight)
-    score = accuracy_score if is_classifier(self) else r2_score
+        score = accuracy_score
     return float(score(y, predictions, sample_weight=sample_weight))

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 import pyarrow as pa
@@ -38,7 +37,6 @@ from bochner.sources.schema import (
 BUFFER_BYTES = 256 << 10  # of a column
 MAGIC = b"ARROW1"  # of Arrow files, which streams lack
 DAMAGED = "copy or write the file again"
-NO_COLUMNS: Mapping[str, pa.Array] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class ParquetPart:
         cls,
         paths: Sequence[AnyPath],
         selection: Selection,
-        columns: Mapping[str, pa.Array] = NO_COLUMNS,
+        columns: Mapping[str, pa.Array] | None = None,
     ) -> tuple[tuple[Self, ...], pa.Schema]:
         """Parts of files, small neighbours together, and the schema of what is wanted
         of them.
@@ -114,7 +112,11 @@ class ParquetPart:
         selection = _without_index(selection, index)
         # Files may hold the columns of their folders themselves
         in_files = {name for schema in schemas for name in schema.names}
-        columns = {name: columns[name] for name in columns if name not in in_files}
+        columns = {
+            name: values
+            for name, values in (columns or {}).items()
+            if name not in in_files
+        }
         beside = [pa.field(name, values.type) for name, values in columns.items()]
         files = [
             (state.path, pa.schema([*bare(schema), *beside]))
@@ -272,7 +274,7 @@ def _tables(path: Path) -> Iterator[pa.Table]:
     for batch in reader:
         batch.validate(full=True)
         yield pa.Table.from_batches([batch])
-    state.check(str(path))
+    state.check()
 
 
 def _reader(path: Path) -> Any:

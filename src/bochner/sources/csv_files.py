@@ -8,7 +8,7 @@ text) that all values have.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import islice, takewhile
@@ -116,8 +116,15 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
     is_quiet = "" in (*index, *(selection.columns or selection.named))
     if number and not is_quiet and not pa.types.is_null(types.field("").type):
         warn(f"Column {number} has no name; give it one.")
-    for sentence in _remarks(texts):
-        warn(sentence)
+    # What has been done to read the files, once where the same is said of several
+    remarks: dict[str, dict[str, None]] = {}
+    for text in texts:
+        for remark in text.dialect.remarks:
+            remarks.setdefault(remark, {})[Path(text.path).name] = None
+    for remark, (first, *others) in remarks.items():
+        more = f" and {len(others):,} more files" if others else ""
+        place = f" of {first}{more}" if len(texts) > 1 else ""
+        warn(remark.replace(PLACE, place))
     # The columns that are read, and those that are kept: conditions may need others
     selection = selection.without(index).among(types.names)
     parts = [
@@ -229,7 +236,7 @@ def import_text(
             if are_written:
                 rows.write(Batch(table))
         pieces = rows.finish()
-    text.file.check(text.path)
+    text.file.check()
     return ImportedText(n_rows, types, pieces if are_written else [])
 
 
@@ -241,18 +248,3 @@ def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(b) and pa.types.is_date(a):
         a = pa.timestamp("s")
     return wider(a, b) or pa.string()
-
-
-def _remarks(texts: Sequence[CsvText]) -> Iterator[str]:
-    """Yield what has been done to read the files, once for files of which the same is
-    said.
-    """
-    files: dict[str, dict[str, None]] = {}
-    for text in texts:
-        for remark in text.dialect.remarks:
-            files.setdefault(remark, {})[Path(text.path).name] = None
-    for remark, names in files.items():
-        first, *others = names
-        more = f" and {len(others):,} more files" if others else ""
-        place = f" of {first}{more}" if len(texts) > 1 else ""
-        yield remark.replace(PLACE, place)

@@ -198,7 +198,7 @@ class CsvText:
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
-            self.file.check(self.path)
+            self.file.check()
             if isinstance(error, OSError) and compression_of(self.path):
                 raise damaged(self.file, error) from error
             raise SourceError(

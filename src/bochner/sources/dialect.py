@@ -269,17 +269,7 @@ def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
         dialect = replace(dialect, lone_returns=True)
         head = head.replace(b"\r", b"\n")
     if kind == "arff" or is_arff(head):
-        header = ArffHeader.of(head)
-        return replace(
-            dialect,
-            form="arff",
-            begin=header.size,
-            lines_above=header.lines,
-            names=header.names,
-            has_names=False,
-            width=len(header.names),
-            text=header.text,
-        )
+        return _of_arff(dialect, head)
     begin = len(BOM) if head.startswith(BOM) else 0
     head = head[begin:]
     dialect = replace(dialect, begin=begin)
@@ -657,60 +647,49 @@ ESCAPED = re.compile(rb"\\(.)")
 QUOTES = (b"'", b'"')
 
 
-class ArffHeader(NamedTuple):
-    """What stands above the rows.
+def _of_arff(dialect: Dialect, head: bytes) -> Dialect:
+    """The dialect of an ARFF file whose text begins so, in UTF-8, with what stands
+    above its rows: names of columns, and those of text or of named classes.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of the columns.
-    text : tuple of str
-        Columns of text or of named classes.
-    size, lines : int
-        Bytes and lines.
+    Raises
+    ------
+    SourceError
+        Where there is no header, or the rows are sparse.
     """
-
-    names: tuple[str, ...]
-    text: tuple[str, ...]
-    size: int
-    lines: int
-
-    @classmethod
-    def of(cls, head: bytes) -> ArffHeader:
-        """That of a text that begins so, in UTF-8.
-
-        Raises
-        ------
-        SourceError
-            Where there is none, or its rows are sparse.
-        """
-        names = []
-        text = []
-        stream = io.BytesIO(head)
-        for line in stream:
-            content = line.strip()
-            if content.lower() == b"@data":
-                break
-            if match := ATTRIBUTE.match(content):
-                name = _unquoted(match[1]).decode(errors="replace")
-                names.append(name)
-                if match[2].lower().startswith((b"{", b"string")):
-                    text.append(name)
-        else:
-            raise SourceError(
-                "an ARFF file without a line @data; write @attribute lines and @data "
-                "above the rows, or rename it .csv if it is a CSV"
-            )
-        size = stream.tell()
-        n_lines = head.count(b"\n", 0, size)
-        header = cls(tuple(names), tuple(text), size, n_lines)
-        first = next(filter(None, map(row_of, stream)), b"")
-        if first.startswith(b"{"):
-            raise SourceError(
-                "an ARFF file with sparse rows, such as {0 1, 3 2}; write all values "
-                "of each row, such as 1,0,0,2"
-            )
-        return header
+    names = []
+    text = []
+    stream = io.BytesIO(head)
+    for line in stream:
+        content = line.strip()
+        if content.lower() == b"@data":
+            break
+        if match := ATTRIBUTE.match(content):
+            name = _unquoted(match[1]).decode(errors="replace")
+            names.append(name)
+            if match[2].lower().startswith((b"{", b"string")):
+                text.append(name)
+    else:
+        raise SourceError(
+            "an ARFF file without a line @data; write @attribute lines and @data above "
+            "the rows, or rename it .csv if it is a CSV"
+        )
+    begin = stream.tell()
+    first = next(filter(None, map(row_of, stream)), b"")
+    if first.startswith(b"{"):
+        raise SourceError(
+            "an ARFF file with sparse rows, such as {0 1, 3 2}; write all values of "
+            "each row, such as 1,0,0,2"
+        )
+    return replace(
+        dialect,
+        form="arff",
+        begin=begin,
+        lines_above=head.count(b"\n", 0, begin),
+        names=tuple(names),
+        has_names=False,
+        width=len(names),
+        text=tuple(text),
+    )
 
 
 def row_of(row: bytes) -> bytes:

@@ -198,7 +198,7 @@ class ImportedPart:
         # Other processes may not see the file, or another state of it
         for origin in self.origins:
             if origin.inode is not None:
-                origin.check(origin.path)
+                origin.check()
         yield from self._batch().split(n_bytes)
 
     def line(self, row: int) -> int:

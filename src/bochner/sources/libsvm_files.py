@@ -110,7 +110,7 @@ def _batches(file: FileState) -> Iterator[Batch]:
                     raise _line_error(file.path, lines) from error
     except OSError as error:
         raise damaged(file, error) from error
-    file.check(file.path)
+    file.check()
 
 
 def _line_error(path: str, lines: Row) -> SourceError:

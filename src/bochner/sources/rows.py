@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Mask
+from bochner.arrays import Mask
 from bochner.blocks import PART_BYTES
 from bochner.data.columns import DATES, first_row, missing_targets
 from bochner.data.hashes import row_hashes, uniform
@@ -141,7 +141,29 @@ class Roles:
         """
         X = batch.X
         y, bad = self._targets(batch)
-        weight = self._weights(batch, first)
+        weight = batch.weight
+        if self.weight is not None:
+            what = f"the weights {self.weight!r}"
+            weight = _cast(_column(X, self.weight), pa.float64(), what)
+        elif weight is not None:
+            weight = np.asarray(weight)
+            if weight.ndim != 1:
+                raise SourceError(
+                    "the weights must be one number for each row, not an array of "
+                    f"{weight.ndim} dimensions"
+                )
+            try:
+                weight = weight.astype(np.float64, copy=False)
+            except (TypeError, ValueError) as error:
+                raise SourceError(f"the weights must be numbers: {error}") from error
+        outside = None if weight is None else ~((weight >= 0) & (weight <= MOST))
+        if outside is not None and outside.any():
+            row = first_row(outside)
+            name = "" if self.weight is None else f" {self.weight!r}"
+            bounds = f"; weights must be numbers of at least 0 and at most {MOST:g}"
+            raise RowError(
+                f"the weight{name} is {weight[row]} in ", first + row, bounds
+            )
         group = batch.group
         if self.group is not None:
             group = _column(X, self.group).to_numpy(zero_copy_only=False)
@@ -195,34 +217,6 @@ class Roles:
             missing.append(gaps)
         y = np.column_stack(columns)
         return (y[:, 0] if self.one_target else y), np.logical_or.reduce(missing)
-
-    def _weights(self, batch: Batch, first: int) -> Floats | None:
-        """Weights; SourceError for those that are negative, infinite or missing."""
-        if self.weight is not None:
-            what = f"the weights {self.weight!r}"
-            weight = _cast(_column(batch.X, self.weight), pa.float64(), what)
-        elif batch.weight is None:
-            return None
-        else:
-            weight = np.asarray(batch.weight)
-            if weight.ndim != 1:
-                raise SourceError(
-                    "the weights must be one number for each row, not an array of "
-                    f"{weight.ndim} dimensions"
-                )
-            try:
-                weight = weight.astype(np.float64, copy=False)
-            except (TypeError, ValueError) as error:
-                raise SourceError(f"the weights must be numbers: {error}") from error
-        bad = ~((weight >= 0) & (weight <= MOST))
-        if bad.any():
-            row = first_row(bad)
-            name = "" if self.weight is None else f" {self.weight!r}"
-            bounds = f"; weights must be numbers of at least 0 and at most {MOST:g}"
-            raise RowError(
-                f"the weight{name} is {weight[row]} in ", first + row, bounds
-            )
-        return weight
 
 
 def inputs(schema: Any, roles: Roles) -> Any:
@@ -346,7 +340,24 @@ def part_rows(
     for batch in part.read():
         try:
             first = tally.n_rows
-            batch = batch._replace(X=_conformed(batch.X, schema, first))
+            X = batch.X
+            if isinstance(X, pa.Table):
+                missing = [name for name in schema.names if name not in X.column_names]
+                if missing:
+                    raise SourceError(
+                        f"column {missing[0]!r} is missing; give all rows the same "
+                        "columns"
+                    )
+                X = fitted(X, schema)
+            elif X.shape[1] != schema:
+                raise SourceError(
+                    f"the rows have {X.shape[1]:,} columns where {schema:,} are "
+                    "expected"
+                )
+            else:
+                # Text in later rows would change what the columns of arrays are
+                X = numbers_of(X, first)
+            batch = batch._replace(X=X)
             tally.add(batch, content)
             rows = roles.rows(batch, first)
             _refuse_infinite(part, rows.X, first)
@@ -399,30 +410,6 @@ def _refuse_infinite(part: Part, X: Any, first: int) -> None:
     are_lines = has_lines(part) and isinstance(X, pa.Table)
     if are_lines and (infinite := infinite_value(X, first)):
         raise infinite
-
-
-def _conformed(X: Any, schema: Any, first: int) -> Any:
-    """A batch with the columns of a schema, in their order and of their types; columns
-    of no type stay as they come.
-
-    Arrays and sparse matrices must be such as those in memory must, and arrays of
-    numbers: text in later rows would change what their columns are.
-    """
-    if not isinstance(X, pa.Table):
-        width = schema if isinstance(schema, int) else len(schema)
-        if X.shape[1] != width:
-            raise SourceError(
-                f"the rows have {X.shape[1]:,} columns where {width:,} are expected"
-            )
-        return numbers_of(X, first)
-    if isinstance(schema, int) or X.schema.equals(schema):
-        return X
-    missing = [name for name in schema.names if name not in X.column_names]
-    if missing:
-        raise SourceError(
-            f"column {missing[0]!r} is missing; give all rows the same columns"
-        )
-    return fitted(X, schema)
 
 
 def numbers_of(X: Any, first: int = 0) -> Any:

@@ -126,7 +126,35 @@ def rowwise(
             columns_of = None if labels is None else partial(_columns, labels)
             if out is None and is_collection(X):
                 return dask_map(X, work, needed, columns_of)
-            return _of_blocks(X, work, needed, columns_of, out)
+            # Answers for all rows of a source, one below the other, or in a file
+            if not isinstance(out, str | os.PathLike | None):
+                raise TypeError(
+                    "out must be the path of a CSV or Parquet file to write to, got "
+                    f"{type(out).__name__}."
+                )
+            X = to_host(X) if is_foreign(X) else X
+            wanted = None if needed is None else tuple(needed)
+            if isinstance(X, TableSource):
+                source = X
+            elif is_collection(X):
+                # Its rows need not be counted
+                selection = Selection(wanted if is_frame_of_dask(X) else None)
+                source = open_collection(X, selection=selection, counts_rows=False)
+            else:
+                source = open_source(X, columns=wanted)
+            if out is None:
+                with closing(prefetched(tables_of(source))) as batches:
+                    answers = [work(inputs_of(rows, needed)) for rows in batches]
+                if not answers:
+                    raise SourceError(f"{source.what}: there are no rows")
+                if isinstance(answers[0], tuple):
+                    return tuple(map(concat, zip(*answers, strict=True)))
+                return concat(answers)
+            assert columns_of is not None
+            write_predictions(
+                source, lambda rows: columns_of(work(inputs_of(rows, needed))), out
+            )
+            return Path(out)
 
         return cast(Method, call)
 
@@ -157,42 +185,6 @@ class MethodCall:
         return getattr(method, "__wrapped__", method)(
             self.model, rows, *self.arguments, **self.named
         )
-
-
-def _of_blocks(
-    X: Any, call: MethodCall, names: Any, columns_of: Columns | None, out: Any
-) -> Any:
-    """The answers for all rows of a source, one below the other, or the path of the
-    file that they are written to.
-    """
-    if not isinstance(out, str | os.PathLike | None):
-        raise TypeError(
-            "out must be the path of a CSV or Parquet file to write to, got "
-            f"{type(out).__name__}."
-        )
-    X = to_host(X) if is_foreign(X) else X
-    columns = None if names is None else tuple(names)
-    if isinstance(X, TableSource):
-        source = X
-    elif is_collection(X):
-        # Its rows need not be counted
-        selection = Selection(columns if is_frame_of_dask(X) else None)
-        source = open_collection(X, selection=selection, counts_rows=False)
-    else:
-        source = open_source(X, columns=columns)
-    if out is None:
-        with closing(prefetched(tables_of(source))) as batches:
-            answers = [call(inputs_of(rows, names)) for rows in batches]
-        if not answers:
-            raise SourceError(f"{source.what}: there are no rows")
-        if isinstance(answers[0], tuple):
-            return tuple(map(concat, zip(*answers, strict=True)))
-        return concat(answers)
-    assert columns_of is not None
-    write_predictions(
-        source, lambda rows: columns_of(call(inputs_of(rows, names))), out
-    )
-    return Path(out)
 
 
 def class_columns(model: Any) -> list[str]:

@@ -85,9 +85,7 @@ class RowSample:
 
     @property
     def batch(self) -> Batch:
-        """The rows; ValueError where there are none at all."""
-        if not self._pieces:
-            raise ValueError("No rows have been drawn.")
+        """The rows, at least one."""
         self._leave_out(most_pieces=1, spare=1)
         return self._pieces[0]
 
@@ -369,7 +367,7 @@ def scan(
     partly = source.sample is not None
     apart = not partly and None not in counts
     edges = shards(len(counts), 1) if apart else [(0, len(counts))]
-    firsts = np.cumsum([0, *(count or 0 for count in counts)]) if apart else [0]
+    firsts = np.cumsum([0, *(count or 0 for count in counts)])
     items = [(source.parts[a:b], int(firsts[a])) for a, b in edges]
     X = (
         np.empty((0, input_schema))

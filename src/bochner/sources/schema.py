@@ -35,11 +35,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether values are text."""
-    return (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-    )
+    return str(kind) in ("string", "large_string", "string_view")
 
 
 FEW = 0.1  # share of the values of a column, at most, that make text of it by mistake

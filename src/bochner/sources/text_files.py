@@ -22,7 +22,7 @@ def damaged(file: FileState, error: OSError) -> SourceError:
     """What is wrong where the bytes cannot be read; SourceError at once where the
     file is another one by now.
     """
-    file.check(file.path)
+    file.check()
     compression = compression_of(file.path)
     what = f"damaged {compression} file" if compression else "damaged file"
     return SourceError(f"{file.path}: {what} ({reason(error)}); copy it again")
