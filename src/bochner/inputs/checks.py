@@ -180,15 +180,13 @@ def require_one_of(name: str, value: Any, *allowed: Any) -> None:
     and none of the other values.
     """
     for one in allowed:
-        if isinstance(one, str) and one in RANGES:
+        if one in RANGES:
             is_number = isinstance(value, Real) and not isinstance(value, bool)
             if is_number and RANGES[one](value):
                 return
         elif value is one or (isinstance(value, str | int | np.bool_) and value == one):
             return
-    *most, last = [
-        one if isinstance(one, str) and one in RANGES else repr(one) for one in allowed
-    ]
+    *most, last = [one if one in RANGES else repr(one) for one in allowed]
     choice = f"{', '.join(most)} or {last}" if most else last
     raise ValueError(f"{name} must be {choice}, got {value!r:.200}.")
 

@@ -179,7 +179,6 @@ def open_data(
         )
         if not named:
             column_roles = replace(column_roles, one_target=getattr(y, "ndim", 1) == 1)
-        engine = active_engine()
     elif is_streamed(X):
         names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight, groups]
         wanted = tuple(name for name in names if isinstance(name, str))
@@ -196,8 +195,6 @@ def open_data(
                     f"The target {name!r} {why}; if it holds classes, open the file "
                     f"with {cure}."
                 )
-        of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
-        engine = active_engine() if of_dask else current_engine()
     else:
         beside = y, sample_weight, groups
         names = [name for name in beside if isinstance(name, str)]
@@ -216,6 +213,8 @@ def open_data(
         if are_several:
             targets = frame.select(list(y)).to_native()
         return Given(frame.drop(names).to_native(), targets, *others)
+    of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
+    engine = active_engine() if of_dask else current_engine()
     stream = Stream(table, replace(column_roles, without=without), engine)
     # Where it is known to be small enough, in the memory of this process or of others
     n_rows = None if table.sample is not None else table.n_rows

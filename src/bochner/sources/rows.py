@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ from bochner.arrays import Mask
 from bochner.blocks import PART_BYTES
 from bochner.data.columns import DATES, first_row, missing_targets
 from bochner.data.hashes import row_hashes, uniform
-from bochner.data.table_input import as_numbers, checked_matrix
+from bochner.data.table_input import as_numbers, checked_matrix, is_frame
 from bochner.scores.measures import MOST
 from bochner.sources.base import (
     Batch,
@@ -474,6 +475,38 @@ def concat(blocks: Sequence[Any]) -> Any:
     if any(map(sp.issparse, blocks)):
         return sp.vstack(blocks, format="csr")
     return np.concatenate(blocks)
+
+
+def stacked(tables: Sequence[Any]) -> Any:
+    """Tables one below the other: of frames of one library a frame of it, of others a
+    table of Arrow, whose types widen; a sparse matrix where one is, else an array;
+    ValueError for frames beside arrays.
+    """
+    are_frames = [*map(is_frame, tables)]
+    if all(are_frames):
+        frames = [nw.from_native(table, eager_only=True) for table in tables]
+        library = frames[0].implementation
+        schema = frames[0].schema
+        if all(
+            one.implementation is library
+            and (library.is_pandas_like() or one.schema == schema)
+            for one in frames
+        ):
+            return nw.concat(frames).to_native()
+        # Libraries or types differ; without an index of pandas
+        try:
+            return concat([one.to_arrow().select(one.columns) for one in frames])
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"The columns of the tables differ ({error}); give all of them the "
+                "same types."
+            ) from error
+    if any(are_frames):
+        raise ValueError(
+            "Some rows are data frames and some are arrays: give all of them in one "
+            "form."
+        )
+    return concat(tables)
 
 
 @dataclass(frozen=True)
