@@ -531,20 +531,6 @@ class HashSplit:
     target: str | None = None
     group: str | None = None
 
-    def rows(self, batch: Batch) -> Mask:
-        """Which rows of a batch are kept, shape (b,)."""
-        is_kept = np.ones(batch.X.shape[0], bool)
-        X = batch.X
-        if self.target is not None and isinstance(X, pa.Table):
-            is_kept = ~pc.is_null(X[self.target], nan_is_null=True).to_numpy()
-            X = X.drop_columns([self.target])
-        if self.group is not None:
-            X = X.select([self.group])
-        if self.low > 0 or self.high < 1:
-            numbers = uniform(row_hashes(X), self.seed)
-            is_kept = is_kept & (numbers >= self.low) & (numbers < self.high)
-        return is_kept
-
 
 @dataclass(frozen=True)
 class FilteredPart:
@@ -563,15 +549,23 @@ class FilteredPart:
         """The file that holds the rows, where there is one."""
         return getattr(self.part, "file", None)
 
-    @property
-    def n_rows(self) -> int | None:
-        """Not known before they have been read."""
-        return None
+    # Not known before they have been read
+    n_rows = None
 
     def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
         """Yield the rows that are kept, in their order."""
+        rule = self.rule
         for batch in self.part.read(n_bytes):
-            is_kept = self.rule.rows(batch)
+            X = batch.X
+            is_kept = np.ones(X.shape[0], bool)
+            if rule.target is not None and isinstance(X, pa.Table):
+                is_kept = ~pc.is_null(X[rule.target], nan_is_null=True).to_numpy()
+                X = X.drop_columns([rule.target])
+            if rule.group is not None:
+                X = X.select([rule.group])
+            if rule.low > 0 or rule.high < 1:
+                numbers = uniform(row_hashes(X), rule.seed)
+                is_kept = is_kept & (numbers >= rule.low) & (numbers < rule.high)
             yield batch if is_kept.all() else batch.take(is_kept)
 
 
