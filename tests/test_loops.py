@@ -38,9 +38,9 @@ ENDS = {
     "engines/local.py _Pool._serve": [LIFE],
     "engines/local.py _Tasks.drain": [INPUT],
     "engines/local.py fold.add": [HALVED],
+    "engines/local.py in_turn": [INPUT],
+    "engines/local.py prefetched": [INPUT],
     "engines/local.py shards": [HALVED],
-    "engines/prefetch.py in_turn": [INPUT],
-    "engines/prefetch.py prefetched": [INPUT],
     "features/grids.py Table.number": [INPUT],
     "features/metric.py without_metrics": [INNER],
     "markup.py cut_all": [

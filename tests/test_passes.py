@@ -35,8 +35,7 @@ from bochner.estimators.ridge.ridge_problem import RidgeProblem
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian
 from bochner.sources.base import SourceError
-from bochner.sources.hash_split import HashSplit, filter_rows
-from bochner.sources.rows import Roles
+from bochner.sources.rows import HashSplit, Roles, filter_rows
 from bochner.sources.scan import scan
 from bochner.sources.stream import StreamSource, even_ranges
 from farm import Farm, copied

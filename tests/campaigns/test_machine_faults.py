@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import bochner.cli as cli
 from bochner.cli.app import app
-from bochner.engines import local, prefetch
+from bochner.engines import local
 from bochner.loops import compile as loops
 
 pytestmark = pytest.mark.skipif(
@@ -153,7 +153,7 @@ class NoThreads:
 def test_work_is_done_where_no_thread_can_be_started(monkeypatch):
     monkeypatch.setattr(local, "n_threads", lambda: 4)
     monkeypatch.setattr(local, "_pool", NoThreads())
-    monkeypatch.setattr(prefetch, "Thread", lambda **words: NoThreads())
+    monkeypatch.setattr(local, "Thread", lambda **words: NoThreads())
     assert local.in_threads(lambda k: k**2, range(9)) == [k**2 for k in range(9)]
     closed = []
 
@@ -163,7 +163,7 @@ def test_work_is_done_where_no_thread_can_be_started(monkeypatch):
         finally:
             closed.append(True)
 
-    assert list(prefetch.prefetched(items())) == list(range(5))
+    assert list(local.prefetched(items())) == list(range(5))
     assert closed == [True]
 
 

@@ -378,6 +378,6 @@ class TestFailures:
     def test_a_client_that_closes_between_two_looks(self, monkeypatch, local_cluster):
         with local_cluster(1, processes=False) as client:
             engine = DaskEngine(client, patience=2)
-            monkeypatch.setattr(engine, "_require_memory", lambda work: client.close())
+            monkeypatch.setattr(clusters, "name_of", lambda work: client.close())
             with pytest.raises(EngineError, match="scheduler was lost"):
                 engine.submit(abs, 1)

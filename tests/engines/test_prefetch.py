@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from bochner.engines.prefetch import prefetched
+from bochner.engines.local import prefetched
 
 
 def threads():

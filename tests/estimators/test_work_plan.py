@@ -199,15 +199,13 @@ def test_sizes():
     assert gathers(POLICY.gathered_rows, 5)
     assert not gathers(POLICY.gathered_rows + 1, 5)
     assert not gathers(POLICY.gathered_entries // 1000 + 1, 1000)
-    assert gathers(10**6, COLUMNS, 2 * 10**9)
-    assert not gathers(10**6, COLUMNS, 10**9)
+    sampled = {}
+    for limit in ("300 MB", "1 GB", "2 GB"):
+        with settings(memory_limit=limit):
+            sampled[limit] = sampled_rows(COLUMNS)
+            assert gathers(10**6, COLUMNS) == (limit == "2 GB")
     assert sampled_rows(10**6) == FEWEST_SAMPLED
-    assert (
-        FEWEST_SAMPLED
-        < sampled_rows(COLUMNS, 3 * 10**8)
-        < sampled_rows(COLUMNS, 10**9)
-        < sampled_rows(COLUMNS)
-    )
+    assert FEWEST_SAMPLED < sampled["300 MB"] < sampled["1 GB"] < sampled_rows(COLUMNS)
     assert (as_size(8.47e8), as_size(1.5e9), as_size(2100)) == (
         "847 MB",
         "1.5 GB",

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from bochner.sources import memory
 from bochner.sources.base import Batch, SourceError
 from bochner.sources.memory import MappedArray, of_arrays
-from bochner.sources.schema import EVERYTHING, Columns, Layout
+from bochner.sources.schema import EVERYTHING, Columns
 
 
 def travelled(part):
@@ -180,7 +180,7 @@ def test_errors_of_frames_name_rows(monkeypatch):
     assert values == [{"a": ["1", str(2**70)]}]
     types = pa.schema({"a": pa.int64()})
     changed = memory.ArrayPart(
-        Batch(frame), 0, types, Columns.of(Layout(types), EVERYTHING)
+        Batch(frame), 0, types, Columns.of(Batch(types.empty_table()), EVERYTHING)
     )
     with pytest.raises((SourceError, OverflowError)):
         list(changed.read())

@@ -13,10 +13,9 @@ from pyarrow import csv
 
 from bochner.sources import csv_files, csv_text, imported
 from bochner.sources.base import SourceError
-from bochner.sources.column_values import why_text
 from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches
-from bochner.sources.schema import Selection
+from bochner.sources.schema import Selection, why_text
 
 ROWS = 40_000
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from bochner.sources.base import Batch, TableSource
-from bochner.sources.hash_split import HashSplit, filter_rows
+from bochner.sources.rows import HashSplit, filter_rows
 
 N = 2000
 

@@ -14,7 +14,7 @@ import pytest
 from bochner import KernelMachineClassifier, KernelMachineRegressor, open_source
 from bochner.cli.failures import CommandError
 from bochner.sources import csv_text, imported
-from bochner.sources.column_values import why_text
+from bochner.sources.schema import why_text
 from whole_tables import read_table
 
 N = 60

@@ -24,7 +24,7 @@ from bochner.cli.target import (
     with_target,
 )
 from bochner.sources.base import TableSource
-from bochner.sources.hash_split import HashSplit, filter_rows
+from bochner.sources.rows import HashSplit, filter_rows
 
 FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
 # One to test, and two of which one can validate a fit to the other

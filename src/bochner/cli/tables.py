@@ -18,14 +18,12 @@ from bochner.cli.failures import CommandError, Facts, errors_of
 from bochner.data.table import TableEncoder
 from bochner.engines.current import current_engine
 from bochner.inputs.opened import gathers
-from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
 from bochner.sources.csv_files import line_of
 from bochner.sources.csv_text import CsvText, whole_file
-from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
-from bochner.sources.rows import joined
+from bochner.sources.rows import HashSplit, filter_rows, joined
 from bochner.sources.rowwise import inputs_of
 from bochner.sources.schema import Selection
 
@@ -83,7 +81,7 @@ def open_rows(
         if kind_of(first) == "libsvm":
             types = n_columns
         if as_text and kind_of(first) in TEXT_KINDS:
-            names = whole_file(first).names
+            names = whole_file(first).dialect.names
             columns = [(name, pa.string()) for name in as_text if name in names]
             types = pa.schema(columns) or None
         left_out = tuple(sorted(exclude))
@@ -126,8 +124,7 @@ def open_table(
 def _is_small(source: TableSource) -> bool:
     """Whether the command reads all rows of a table into memory."""
     n_rows = source.n_rows or 0
-    limit = current().memory_limit
-    return gathers(n_rows, source.n_columns, limit, current_engine().is_remote)
+    return gathers(n_rows, source.n_columns, current_engine().is_remote)
 
 
 @contextmanager
@@ -153,8 +150,8 @@ def refuse_infinite(X: pa.Table, path: Path, first: int = 0) -> None:
     """Raise CommandError at the first infinite value of a table, whose first row has
     this number in the file.
     """
-    if infinite := infinite_value(X):
-        place = place_of(path, first + infinite.row)
+    if infinite := infinite_value(X, first):
+        place = place_of(path, infinite.row)
         raise CommandError(f"{path}: {infinite.message_at(place)}")
 
 

@@ -28,9 +28,9 @@ from bochner.data.written_values import (
 from bochner.notices import listed
 from bochner.scores import summaries as scores
 from bochner.sources.base import TableSource
-from bochner.sources.column_values import is_text, why_text
 from bochner.sources.opening import open_source
 from bochner.sources.rows import finite_batches, has_lines, read_column
+from bochner.sources.schema import is_text, why_text
 
 MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
 # By the kind of their dtypes

@@ -23,8 +23,7 @@ from bochner.design.reductions import Blocks
 from bochner.devices.device import Device, to_host
 from bochner.devices.device_fourier import with_smaller_blocks
 from bochner.engines.algebra import copy_triangle
-from bochner.engines.local import shards, tiles
-from bochner.engines.prefetch import in_turn
+from bochner.engines.local import in_turn, shards, tiles
 from bochner.features.device_features import LANES, DeviceFeatures
 from bochner.settings import current
 

@@ -73,8 +73,6 @@ def _lapack(routine: str, *arguments: Any) -> None:
     """
     info = c_int(0)
     _call(routine, *arguments, byref(info))
-    if info.value < 0:
-        raise ValueError(f"Argument {-info.value} of {routine} is invalid.")
     if info.value:
         raise LinAlgError(NO_FACTOR)
 
@@ -339,13 +337,14 @@ def solve_lower(
     n = len(lower)
     dtype = lower.dtype if dtype is None else np.dtype(dtype)
     blocks = tiles(0, n, PANEL)
-    inverses = in_threads(
-        lambda block: _inverse(
-            lower[block, block].astype(dtype, copy=False), transposed
-        ),
-        blocks,
-    )
-    steps = list(zip(blocks, inverses, strict=True))
+
+    def inverse_of(block: slice) -> NDArray:
+        corner = np.asfortranarray(lower[block, block].astype(dtype, copy=False))
+        inverse = np.eye(len(corner), dtype=dtype, order="F")
+        trtrs(corner, inverse)
+        return inverse.T if transposed else inverse
+
+    steps = list(zip(blocks, in_threads(inverse_of, blocks), strict=True))
 
     def tile(part: slice) -> NDArray:
         X = np.array(B[:, part], dtype, order="C")
@@ -357,12 +356,6 @@ def solve_lower(
         return X
 
     return np.hstack(in_threads(tile, tiles(0, B.shape[1], TILE_ROWS)))
-
-
-def _inverse(lower: NDArray, transposed: bool) -> NDArray:
-    inverse = np.eye(len(lower), dtype=lower.dtype, order="F")
-    trtrs(np.asfortranarray(lower), inverse)
-    return inverse.T if transposed else inverse
 
 
 def solve_cholesky(lower: NDArray, B: NDArray) -> NDArray:

@@ -191,40 +191,23 @@ class DaskEngine:
             self._look()
             sleep(POLL)
         if self.client not in _same:
-            self._require_same_versions()
+            ask = partial(self.client.get_versions, packages=["numpy", "bochner"])
+            answer: Any = self._answer(ask)
+            own_versions = _versions(answer["client"])
+            for address, worker in answer["workers"].items():
+                theirs = _versions(worker)
+                if theirs != own_versions:
+                    raise EngineError(
+                        f"The worker at {address} has "
+                        f"{', '.join(sorted(theirs - own_versions))}, and this process "
+                        f"has {', '.join(sorted(own_versions - theirs))}: install the "
+                        "same versions everywhere."
+                    )
+            _same.add(self.client)
         worker_sizes = [
             (one["memory_limit"] or inf, one["nthreads"]) for one in workers
         ]
         return min(worker_sizes, key=lambda one: one[0] / one[1])
-
-    def _require_memory(self, work: Callable[..., Any]) -> None:
-        """Raise MemoryError where work takes more than a worker has for it."""
-        need = getattr(work, "n_bytes", 0)
-        limit, threads = self._smallest
-        threads = 1 if getattr(work, "whole_worker", False) else threads
-        free = OWN_SHARE * limit / threads
-        if need > free:
-            raise MemoryError(
-                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free "
-                f"on a worker (tasks at a time: {threads}; memory_limit of "
-                f"{as_size(limit)}). Use a smaller n_components, fewer threads a "
-                "worker, or workers with a larger memory_limit."
-            )
-
-    def _require_same_versions(self) -> None:
-        ask = partial(self.client.get_versions, packages=["numpy", "bochner"])
-        answer: Any = self._answer(ask)
-        own_versions = _versions(answer["client"])
-        for address, worker in answer["workers"].items():
-            theirs = _versions(worker)
-            if theirs != own_versions:
-                raise EngineError(
-                    f"The worker at {address} has "
-                    f"{', '.join(sorted(theirs - own_versions))}, "
-                    f"and this process has {', '.join(sorted(own_versions - theirs))}: "
-                    "install the same versions everywhere."
-                )
-        _same.add(self.client)
 
     def _answer(self, ask: Callable[[], T]) -> T:
         """What a call returns, which may never do so."""
@@ -276,7 +259,17 @@ class DaskEngine:
         MemoryError
             Where a worker has not the memory that the work says it takes.
         """
-        self._require_memory(work)
+        need = getattr(work, "n_bytes", 0)
+        limit, threads = self._smallest
+        threads = 1 if getattr(work, "whole_worker", False) else threads
+        free = OWN_SHARE * limit / threads
+        if need > free:
+            raise MemoryError(
+                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free "
+                f"on a worker (tasks at a time: {threads}; memory_limit of "
+                f"{as_size(limit)}). Use a smaller n_components, fewer threads a "
+                "worker, or workers with a larger memory_limit."
+            )
         packer = _Packer()
         packer.dump(Call(work, arguments))
         given = packer.file.getvalue(), *packer.left_out

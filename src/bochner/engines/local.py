@@ -7,14 +7,14 @@ import os
 import sys
 from _thread import start_new_thread
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import copy_context
 from functools import cache, partial
 from itertools import pairwise
 from operator import iadd
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock, local
+from threading import Lock, Thread, local
 from typing import Any, Generic, TypeVar
 
 from joblib import cpu_count
@@ -47,18 +47,9 @@ def give_back() -> None:
     arrow = sys.modules.get("pyarrow")
     if arrow is not None and hasattr(arrow, "default_memory_pool"):
         arrow.default_memory_pool().release_unused()
-    _trim()(0)
-
-
-@cache
-def _trim() -> Callable[[int], int]:
-    """Function malloc_trim of the GNU C library, or one that does nothing where
-    there is another library.
-    """
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):
-        return lambda _: 0
+    # Of the GNU C library; there may be another one
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 # Rows; compiled loops that are cut at its multiples run in whole vector registers
@@ -157,7 +148,10 @@ def _allowed() -> int:
     have nothing left to do.
     """
     most = n_threads() if _mine.most is None else min(_mine.most, n_threads())
-    return most if _mine.tasks is None else min(most, 1 + _mine.tasks.crew.n_free)
+    if _mine.tasks is None:
+        return most
+    crew = _mine.tasks.crew
+    return min(most, 1 + max(crew.size - crew.active, 0))
 
 
 class _Mine(local):
@@ -178,11 +172,6 @@ class _Crew:
         self.size = size
         self.active = 1
         self.lock = Lock()
-
-    @property
-    def n_free(self) -> int:
-        """Threads that may begin."""
-        return max(self.size - self.active, 0)
 
     def enter(self) -> bool:
         """Begin to work, unless there are enough who do."""
@@ -451,12 +440,103 @@ def fold(work: Callable[[T], R], items: Sequence[T], threads: int | None = None)
     return halves.popitem()[1]
 
 
-def threads_in_memory(n_bytes: int) -> int | None:
-    """Threads that may work at a time where each call takes `n_bytes` bytes beside its
-    arguments, by a quarter of the memory that is free; None for all.
+DEPTH = 2  # items that wait, of those that are made ahead
+
+
+def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
+    """Yield the items, of which a thread keeps `depth` ready.
+
+    What they raise is raised here, in its place. A consumer that stops early waits for
+    the item that is being made, and for the end of the thread; generators are closed
+    there.
+
+    Parameters
+    ----------
+    items : iterator
+        Gains where making an item releases the GIL, as reading and decoding do.
+    depth : int, default=2
+        Items that wait at most; one more is being made meanwhile.
     """
-    free = available_memory() if n_bytes else None
-    return None if free is None else int(max(OWN_SHARE * free // n_bytes, 1))
+    # Queues of C: an interrupt inside of those in Python, or of their events, can leave
+    # a lock locked for ever.
+    ready = SimpleQueue[tuple[bool, Any]]()
+    room = SimpleQueue[None]()
+    stopped = list[bool]()
+    for _ in range(depth):
+        room.put(None)
+
+    def fill() -> None:
+        """Put pairs (True, item), and at the end (False, what was raised); nothing more
+        once the consumer has stopped.
+        """
+        failure = None
+        try:
+            for item in items:
+                room.get()
+                if stopped:
+                    break
+                ready.put((True, item))
+                del item
+            if isinstance(items, Generator):
+                items.close()
+        except BaseException as raised:
+            failure = raised
+        ready.put((False, failure))
+
+    thread = Thread(
+        target=copy_context().run, args=(fill,), name="bochner-ahead", daemon=True
+    )
+    try:
+        thread.start()
+    except (
+        RuntimeError
+    ):  # no more threads can be started: each item is made when it is asked for
+        yield from items
+        return
+    try:
+        while True:
+            more, item = ready.get()
+            room.put(None)
+            if more:
+                yield item
+                del item
+            elif item is None:
+                return
+            else:
+                raise item
+    finally:
+        stopped.append(True)
+        room.put(None)
+        thread.join()
+
+
+def most_waiting(n_lanes: int) -> int:
+    """Items of `n_lanes` lanes that are ready, are made or are worked on at a time."""
+    return n_lanes * (DEPTH + 2)
+
+
+def in_turn(lanes: Sequence[Iterator[T]]) -> Generator[T]:
+    """Yield an item of each lane in turn until all are at their end, of which each has
+    a thread that reads ahead.
+
+    Their order is the same however fast the threads are.
+    """
+    with ExitStack() as stack:
+        remaining_lanes = [
+            stack.enter_context(closing(prefetched(_alone(lane)))) for lane in lanes
+        ]
+        while remaining_lanes:
+            for lane in list(remaining_lanes):
+                try:
+                    yield next(lane)
+                except StopIteration:
+                    remaining_lanes.remove(lane)
+
+
+def _alone(items: Iterator[T]) -> Iterator[T]:
+    """The items, for which the thread that asks for them works alone."""
+    with at_most(1):
+        yield from items
 
 
 class LocalEngine:

@@ -53,13 +53,6 @@ class Packed:
         self.data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
 
 
-def unpacked(value: Any) -> Any:
-    """The value, also where it was pickled."""
-    if isinstance(value, Packed):
-        return pickle.loads(value.data)  # noqa: S301 - made by `Packed` in this very program
-    return value
-
-
 @dataclass(frozen=True)
 class Call:
     """Work and its arguments, as they travel.
@@ -106,7 +99,11 @@ class Call:
                 at_most(threads),
                 settings(engine=None, memory_limit=None, device=self.device),
             ):
-                return self.work(*map(unpacked, self.arguments))
+                arguments = [
+                    pickle.loads(one.data) if isinstance(one, Packed) else one  # noqa: S301 - made by `Packed` in this very program
+                    for one in self.arguments
+                ]
+                return self.work(*arguments)
         except Exception as error:
             where = where or f"process {os.getpid()} on {platform.node()}"
             error.add_note(f"This happened on {where}.")

@@ -10,7 +10,7 @@ from operator import iadd
 from typing import Any, NamedTuple, TypeVar
 
 from bochner.engines.base import Engine
-from bochner.engines.local import fold, threads_in_memory
+from bochner.engines.local import OWN_SHARE, available_memory, fold
 
 T = TypeVar("T")
 
@@ -36,7 +36,10 @@ def reduce(
         Called with the index of each part that other processes have done.
     """
     if not engine.is_remote:
-        threads = threads_in_memory(getattr(work, "n_bytes", 0))
+        # As many as have room in a quarter of the memory that is free
+        n_bytes = getattr(work, "n_bytes", 0)
+        free = available_memory() if n_bytes else None
+        threads = None if free is None else int(max(OWN_SHARE * free // n_bytes, 1))
         return fold(lambda part: work(part, shared), parts, threads)
     common = engine.share(shared)
     handles = (engine.submit(work, part, common) for part in parts)

@@ -28,9 +28,8 @@ from bochner.devices.device import Device
 from bochner.estimators.ridge.direct import solve_directly
 from bochner.estimators.ridge.ridge_problem import Needs, RidgeProblem, RidgeSolution
 from bochner.features.base import FeatureMap
-from bochner.inputs.stacked import stacked
 from bochner.notices import listed, warn
-from bochner.sources.rows import concat
+from bochner.sources.rows import concat, stacked
 
 # That fix encodings, kernel and features for good, where the first batch has not more
 FIRST_ROWS = 256

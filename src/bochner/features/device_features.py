@@ -17,8 +17,7 @@ from bochner.data.table_input import as_dense
 from bochner.data.weights import are_unit, weights_of
 from bochner.devices.device import Device, is_out_of_memory, parse_device, to_host
 from bochner.devices.device_fourier import DeviceFourier, block_rows, pieces
-from bochner.engines.local import limited
-from bochner.engines.prefetch import most_waiting
+from bochner.engines.local import limited, most_waiting
 from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.leaves import LeafMap, leaves
 from bochner.features.stored import Stored, StoredRows

@@ -180,33 +180,25 @@ def require_one_of(name: str, value: Any, *allowed: Any) -> None:
     and none of the other values.
     """
     for one in allowed:
-        if isinstance(one, str) and one in RANGES:
-            if RANGES[one](value):
+        if one in RANGES:
+            is_number = isinstance(value, Real) and not isinstance(value, bool)
+            if is_number and RANGES[one](value):
                 return
         elif value is one or (isinstance(value, str | int | np.bool_) and value == one):
             return
-    *most, last = [
-        one if isinstance(one, str) and one in RANGES else repr(one) for one in allowed
-    ]
+    *most, last = [one if one in RANGES else repr(one) for one in allowed]
     choice = f"{', '.join(most)} or {last}" if most else last
     raise ValueError(f"{name} must be {choice}, got {value!r:.200}.")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
+# Of real numbers
 RANGES: dict[str, Callable[[Any], bool]] = {
-    "a positive integer": lambda value: (
-        isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
-    ),
-    "a positive number": lambda value: _is_number(value) and 0 < value < np.inf,
-    "a number of at least 0": lambda value: _is_number(value) and 0 <= value < np.inf,
-    "above 0 and at most 1": lambda value: _is_number(value) and 0 < value <= 1,
-    "above 0 and at most 0.5": lambda value: _is_number(value) and 0 < value <= 0.5,
-    "a number between 0 and 1, both left out,": lambda value: (
-        _is_number(value) and 0 < value < 1
-    ),
+    "a positive integer": lambda value: isinstance(value, Integral) and int(value) >= 1,
+    "a positive number": lambda value: 0 < value < np.inf,
+    "a number of at least 0": lambda value: 0 <= value < np.inf,
+    "above 0 and at most 1": lambda value: 0 < value <= 1,
+    "above 0 and at most 0.5": lambda value: 0 < value <= 0.5,
+    "a number between 0 and 1, both left out,": lambda value: 0 < value < 1,
 }
 SCALINGS = True, False, "auto"
 

@@ -21,7 +21,6 @@ from bochner.engines.progress import progress
 from bochner.selection.policy import POLICY
 from bochner.settings import current
 from bochner.sources.base import TableSource
-from bochner.sources.column_values import why_text
 from bochner.sources.dask_parts import (
     CollectionPart,
     active_engine,
@@ -34,7 +33,7 @@ from bochner.sources.opening import is_streamed, open_selected, open_source
 from bochner.sources.rows import Roles
 from bochner.sources.rowwise import inputs_of, tables_of
 from bochner.sources.scan import TableSummary, read_all, scan
-from bochner.sources.schema import Selection
+from bochner.sources.schema import Selection, why_text
 
 # Of a row in memory: its columns as they came and encoded; targets, hashes, bins
 CELL_BYTES, ROW_BYTES = 12, 300
@@ -49,43 +48,36 @@ def row_bytes(n_columns: int) -> int:
     return CELL_BYTES * n_columns + ROW_BYTES
 
 
-def gathers(
-    n_rows: int, n_columns: int, limit: int | None = None, elsewhere: bool = False
-) -> bool:
+def gathers(n_rows: int, n_columns: int, elsewhere: bool = False) -> bool:
     """Whether a table is small enough to be read into memory as a whole, and fitted
-    there.
+    there, by the memory limit of the settings too.
 
     Parameters
     ----------
     n_rows, n_columns : int
-    limit : int, optional
-        Bytes that the fit may take.
     elsewhere : bool, default=False
         Whether others can read the table: it is gathered then only if a sample would be
         all of it.
     """
-    if elsewhere and n_rows > sampled_rows(n_columns, limit):
+    if elsewhere and n_rows > sampled_rows(n_columns):
         return False
     if n_rows > POLICY.gathered_rows or n_rows * n_columns > POLICY.gathered_entries:
         return False
+    limit = current().memory_limit
     return (
         limit is None
         or GATHERED_SHARE * AROUND * n_rows * row_bytes(n_columns) <= limit
     )
 
 
-def sampled_rows(n_columns: int, limit: int | None = None) -> int:
-    """Rows of the sample on which choices are made where the table stays where it is.
-
-    Parameters
-    ----------
-    n_columns : int
-    limit : int, optional
-        Bytes that the fit may take.
+def sampled_rows(n_columns: int) -> int:
+    """Rows of the sample on which choices are made where the table stays where it is,
+    by the memory limit of the settings too.
     """
     most = POLICY.sampled_rows
     width = POLICY.gathered_entries // POLICY.gathered_rows
     rows = min(most, max(most * width // max(n_columns, 1), FEWEST_SAMPLED))
+    limit = current().memory_limit
     if limit is None:
         return rows
     rows = min(rows, limit // (SAMPLE_SHARE * row_bytes(n_columns)))
@@ -132,8 +124,7 @@ class Stream:
         statistics and a sample; parameters as of `TrainingRows.of`.
         """
         table = self.table
-        limit = current().memory_limit
-        size = table.sample or sampled_rows(self.n_columns, limit)
+        size = table.sample or sampled_rows(self.n_columns)
         label = f"Reading statistics of {what}"
         with progress(label, table.n_rows, bool(verbose)) as advance:
             return scan(table, self.roles, labels, seed, size, advance, self.engine)
@@ -178,7 +169,7 @@ def open_data(
     """
     if is_collection(X) or is_delayed(X):
         # Targets and weights are of Dask too, or arrays, or names of its columns
-        named = _are_names(y)
+        named = are_names(y)
         weighed = isinstance(sample_weight, str)
         table = open_collection(
             X, None if named else y, None if weighed else sample_weight
@@ -188,7 +179,6 @@ def open_data(
         )
         if not named:
             column_roles = replace(column_roles, one_target=getattr(y, "ndim", 1) == 1)
-        engine = active_engine()
     elif is_streamed(X):
         names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight, groups]
         wanted = tuple(name for name in names if isinstance(name, str))
@@ -205,13 +195,11 @@ def open_data(
                     f"The target {name!r} {why}; if it holds classes, open the file "
                     f"with {cure}."
                 )
-        of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
-        engine = active_engine() if of_dask else current_engine()
     else:
         beside = y, sample_weight, groups
         names = [name for name in beside if isinstance(name, str)]
         # A list of text may be the labels of all rows as well, some of which are equal
-        are_several = isinstance(y, list | tuple) and _are_names(y)
+        are_several = isinstance(y, list | tuple) and are_names(y)
         are_several = are_several and len({*y}) == len(y)
         are_several = are_several and is_frame(X) and len(y) != X.shape[0]
         names += list(y) if are_several else []
@@ -225,12 +213,13 @@ def open_data(
         if are_several:
             targets = frame.select(list(y)).to_native()
         return Given(frame.drop(names).to_native(), targets, *others)
+    of_dask = any(isinstance(part, CollectionPart) for part in table.parts[:1])
+    engine = active_engine() if of_dask else current_engine()
     stream = Stream(table, replace(column_roles, without=without), engine)
     # Where it is known to be small enough, in the memory of this process or of others
     n_rows = None if table.sample is not None else table.n_rows
     elsewhere = engine.is_remote and not here
-    limit = current().memory_limit
-    if n_rows is not None and gathers(n_rows, stream.n_columns, limit, elsewhere):
+    if n_rows is not None and gathers(n_rows, stream.n_columns, elsewhere):
         return Given(*read_all(table, stream.roles))
     return Given(None, None, None, stream=stream)
 
@@ -246,7 +235,8 @@ def _frame_with(X: Any, names: Sequence[str]) -> nw.DataFrame[Any]:
     return frame
 
 
-def _are_names(y: Any) -> bool:
+def are_names(y: Any) -> bool:
+    """Whether targets are the name of a column, or several."""
     several = isinstance(y, list | tuple) and len(y) > 0
     return isinstance(y, str) or (several and all(isinstance(name, str) for name in y))
 
@@ -321,7 +311,7 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
         and (os.path.dirname(Y) or os.path.splitext(Y)[1])
     ):
         return X, Y  # a file
-    if not _are_names(Y):
+    if not are_names(Y):
         return X, Y
     wanted = [Y] if isinstance(Y, str) else Y
     if isinstance(X, Iterator) or (callable(X) and is_streamed(X)):
@@ -354,7 +344,7 @@ def is_large(X: Any) -> bool:
     """Whether rows in memory are more than a sample, and too many for copies and marks
     of all of them.
     """
-    is_more = X.shape[0] > sampled_rows(X.shape[1], current().memory_limit)
+    is_more = X.shape[0] > sampled_rows(X.shape[1])
     return is_more and not _is_held(X)
 
 
@@ -362,7 +352,7 @@ def _is_held(X: Any) -> bool:
     """Whether a fit may hold rows in memory with all that it makes of them."""
     n_rows, n_columns = X.shape
     held = X.nnz // max(n_rows, 1) if sp.issparse(X) else n_columns
-    return gathers(n_rows, held, current().memory_limit)
+    return gathers(n_rows, held)
 
 
 def exceeds_limit(X: Any) -> bool:

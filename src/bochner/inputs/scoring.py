@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from bochner.data.columns import unmasked, values_of
 from bochner.devices.conversion import any_arrays
 from bochner.inputs.checks import one_label_a_row
-from bochner.inputs.opened import open_data
+from bochner.inputs.opened import are_names, open_data
 from bochner.sources.base import SourceError
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.opening import is_streamed
@@ -55,9 +55,8 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
         def of_name(values: Any) -> Any:
             if isinstance(values, str):
                 return X[values]
-            several = isinstance(values, list | tuple)
-            named = several and all(isinstance(name, str) for name in values)
-            return X[list(values)] if named and columns.issuperset(values) else values
+            named = are_names(values) and columns.issuperset(values)
+            return X[list(values)] if named else values
 
         y, sample_weight = of_name(y), of_name(sample_weight)
         answers = dask.compute(self.predict(X), y, sample_weight)
@@ -90,14 +89,15 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             answers = joined(read)[:3]
     predictions, y, sample_weight = answers
     y = values_of(y)
+    sample_weight = unmasked(sample_weight)
     if targets_given is not None:
         rows, y = targets_given(y)
         if not len(rows):
             raise ValueError("No row has a target to score by: give some.")
         predictions = predictions[rows]
-        sample_weight = None if sample_weight is None else unmasked(sample_weight)[rows]
+        sample_weight = None if sample_weight is None else sample_weight[rows]
+    score = r2_score
     if is_classifier(self):
         y = one_label_a_row(y)
-    sample_weight = unmasked(sample_weight)
-    score = accuracy_score if is_classifier(self) else r2_score
+        score = accuracy_score
     return float(score(y, predictions, sample_weight=sample_weight))

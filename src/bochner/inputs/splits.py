@@ -8,6 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,10 +16,11 @@ from bochner.arrays import Indices, Mask
 from bochner.data.columns import is_missing
 from bochner.data.hashes import mixed, row_hashes
 from bochner.data.row_splits import Fold, RowSplits
+from bochner.data.table_input import is_frame
 from bochner.data.weights import refuse_column_name
-from bochner.inputs.stacked import refuse_other_kinds, stacked
 from bochner.notices import warn
 from bochner.selection.policy import POLICY
+from bochner.sources.rows import stacked
 
 # Splits that are as they are given, of rows each of which validates once
 MOST_SPLITS = 10
@@ -127,7 +129,7 @@ def with_validation(rows: Any, others: Any) -> Any:
     """Training rows, and other ones below them that only validate: they have no weight
     in the fit. Both are `TrainingRows`.
     """
-    refuse_other_kinds(rows.X, others.X)
+    _refuse_other_kinds(rows.X, others.X)
     n_rows, n_others = rows.X.shape[0], others.X.shape[0]
     is_other = np.arange(n_rows + n_others) >= n_rows
     weight = np.zeros(len(is_other))
@@ -152,6 +154,30 @@ def with_validation(rows: Any, others: Any) -> Any:
     )
     target = rows.target._replace(y=y, weight=weight)
     return replace(rows, X=X, target=target, splits=splits)
+
+
+def _refuse_other_kinds(X: Any, other: Any) -> None:
+    """Raise ValueError where a column of validation rows is of another kind than that
+    of X.
+    """
+    if not (is_frame(X) and is_frame(other)):
+        return
+    first, second = (nw.from_native(one, eager_only=True).schema for one in (X, other))
+    for column, kind in first.items():
+        if _kind(kind) != _kind(second.get(column, kind)):
+            raise ValueError(
+                f"Column {column!r} of validation has the type {second[column]}, and "
+                f"that of X {kind}: give both the same."
+            )
+
+
+def _kind(kind: Any) -> str:
+    """What a type holds: numbers, text, or what its name says."""
+    if kind.is_numeric() or kind == nw.Boolean:
+        return "numbers"
+    if kind in (nw.String, nw.Categorical, nw.Enum):
+        return "text"
+    return type(kind).__name__ if isinstance(kind, nw.dtypes.DType) else str(kind)
 
 
 def _folds_of(splitter: Any, y: NDArray, group: Indices | None) -> list[Fold]:

@@ -377,12 +377,10 @@ class Planner:
         self.request = request
         self.table = table
         self.limit = limit
-        self.gathered = table.sample is None and gathers(
-            n, table.n_columns, limit, remote
-        )
+        self.gathered = table.sample is None and gathers(n, table.n_columns, remote)
         self.sample = n
         if not self.gathered:
-            self.sample = min(n, table.sample or sampled_rows(table.n_columns, limit))
+            self.sample = min(n, table.sample or sampled_rows(table.n_columns))
         self.features = self._map()
         # The rows in memory that are not there already, and batches on all threads
         if self.gathered and table.in_memory:

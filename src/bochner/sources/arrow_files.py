@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -21,14 +20,15 @@ from bochner.data.file_kinds import AnyPath
 from bochner.notices import warn
 from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.batches import errors_at, import_batches, numbered
-from bochner.sources.column_values import NAMELESS, index_columns
 from bochner.sources.imported import TemporaryFolder
 from bochner.sources.paths import FileState, arrow_file, reason
 from bochner.sources.schema import (
     EVERYTHING,
+    NAMELESS,
     Selection,
     bare,
     fitted,
+    index_columns,
     narrowed,
     needed_of_files,
     unified,
@@ -37,58 +37,6 @@ from bochner.sources.schema import (
 BUFFER_BYTES = 256 << 10  # of a column
 MAGIC = b"ARROW1"  # of Arrow files, which streams lack
 DAMAGED = "copy or write the file again"
-NO_COLUMNS: Mapping[str, pa.Array] = MappingProxyType({})
-
-
-class Contents(NamedTuple):
-    """What a Parquet file says that it holds.
-
-    Attributes
-    ----------
-    file : FileState
-    schema : pyarrow.Schema
-    groups : list of (int, int)
-        Rows and bytes of the row groups.
-    frame_index : list of str
-        Columns that are the index of a data frame.
-    """
-
-    file: FileState
-    schema: pa.Schema
-    groups: list[tuple[int, int]]
-    frame_index: list[str]
-
-    @classmethod
-    def of(cls, path: AnyPath) -> Contents:
-        """That of a file, by its footer; SourceError for a damaged one."""
-        state = FileState.of(path)
-        try:
-            with _opened(state.path) as file:
-                groups = map(file.metadata.row_group, range(file.num_row_groups))
-                sizes = [(group.num_rows, group.total_byte_size) for group in groups]
-                schema = file.schema_arrow
-                return cls(state, bare(schema), sizes, index_columns(schema))
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise SourceError(
-                f"{path}: damaged Parquet file ({reason(error)}); copy or write it "
-                "again"
-            ) from error
-
-    def cuts(self) -> Iterator[tuple[int, int, int]]:
-        """Yield first, stop and rows of row groups that are read together: small
-        neighbours are.
-        """
-        first = rows = size = 0
-        for stop, (more_rows, more_size) in enumerate(self.groups):
-            if rows and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES):
-                yield first, stop, rows
-                first = stop
-                rows = 0
-                size = 0
-            rows += more_rows
-            size += more_size
-        if rows:
-            yield first, len(self.groups), rows
 
 
 @dataclass(frozen=True)
@@ -126,7 +74,7 @@ class ParquetPart:
         cls,
         paths: Sequence[AnyPath],
         selection: Selection,
-        columns: Mapping[str, pa.Array] = NO_COLUMNS,
+        columns: Mapping[str, pa.Array] | None = None,
     ) -> tuple[tuple[Self, ...], pa.Schema]:
         """Parts of files, small neighbours together, and the schema of what is wanted
         of them.
@@ -144,20 +92,44 @@ class ParquetPart:
             Where a file is damaged, or has other columns than the first, or there are
             no rows at all.
         """
-        contents = [Contents.of(path) for path in paths]
-        index = [name for one in contents for name in one.frame_index]
+        states = list(map(FileState.of, paths))
+        schemas = []
+        sizes = []
+        for state in states:
+            try:
+                with _opened(state.path) as file:
+                    groups = map(file.metadata.row_group, range(file.num_row_groups))
+                    sizes.append(
+                        [(one.num_rows, one.total_byte_size) for one in groups]
+                    )
+                    schemas.append(file.schema_arrow)
+            except (pa.ArrowException, OSError, ValueError) as error:
+                raise SourceError(
+                    f"{state.path}: damaged Parquet file ({reason(error)}); copy or "
+                    "write it again"
+                ) from error
+        index = [name for schema in schemas for name in index_columns(schema)]
         selection = _without_index(selection, index)
         # Files may hold the columns of their folders themselves
-        in_files = {name for one in contents for name in one.schema.names}
-        columns = {name: columns[name] for name in columns if name not in in_files}
+        in_files = {name for schema in schemas for name in schema.names}
+        columns = {
+            name: values
+            for name, values in (columns or {}).items()
+            if name not in in_files
+        }
         beside = [pa.field(name, values.type) for name, values in columns.items()]
-        files = [(one.file.path, pa.schema([*one.schema, *beside])) for one in contents]
+        files = [
+            (state.path, pa.schema([*bare(schema), *beside]))
+            for state, schema in zip(states, schemas, strict=True)
+        ]
         schema = unified(needed_of_files(files, selection), selection.asked)
         parts = tuple(
-            cls(one.file, first, stop, rows, selection, schema, constants)
-            for one, *values in zip(contents, *columns.values(), strict=True)
+            cls(state, first, stop, rows, selection, schema, constants)
+            for state, groups, *values in zip(
+                states, sizes, *columns.values(), strict=True
+            )
             for constants in [tuple(zip(columns, values, strict=True))]
-            for first, stop, rows in one.cuts()
+            for first, stop, rows in _read_together(groups)
         )
         if not parts:
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
@@ -201,7 +173,11 @@ class ParquetPart:
         groups = list(range(self.first, self.stop))
         try:
             with _opened(self.file.path, _footer(self.file)) as file:
-                rows = max(n_bytes // _row_bytes(file, names, self.first), 1)
+                # Of a value at least the bytes of a number, and what is written of it
+                group = file.metadata.row_group(self.first)
+                written = group.total_byte_size // max(group.num_rows, 1)
+                value_bytes = 8 + written // max(file.metadata.num_columns, 1)
+                rows = max(n_bytes // (len(names) * value_bytes + 1), 1)
                 # Equal texts may be written once, and take more memory than that
                 rows = min(rows, self.rows, PART_ROWS)
                 for batch in file.iter_batches(rows, groups, names, use_threads=False):
@@ -214,6 +190,23 @@ class ParquetPart:
             raise SourceError(
                 f"{self.name}: damaged ({reason(error)}); {DAMAGED}"
             ) from error
+
+
+def _read_together(sizes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield first, stop and rows of row groups that are read together, of the rows and
+    bytes of each: small neighbours are.
+    """
+    first = rows = size = 0
+    for stop, (more_rows, more_size) in enumerate(sizes):
+        if rows and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES):
+            yield first, stop, rows
+            first = stop
+            rows = 0
+            size = 0
+        rows += more_rows
+        size += more_size
+    if rows:
+        yield first, len(sizes), rows
 
 
 @contextmanager
@@ -231,16 +224,6 @@ def _footer(state: FileState) -> Any:
     """What a file of many parts says of itself, which takes long to parse."""
     with _opened(state.path) as file:
         return file.metadata
-
-
-def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
-    """Bytes of a row of some columns in memory, about: of a value at least those of a
-    number, and those that the file leaves for it.
-    """
-    whole = file.metadata
-    facts = whole.row_group(group)
-    written = facts.total_byte_size // max(facts.num_rows, 1)
-    return len(names) * (8 + written // max(whole.num_columns, 1)) + 1
 
 
 def open_arrow(paths: Sequence[Path], selection: Selection, what: str) -> TableSource:
@@ -291,7 +274,7 @@ def _tables(path: Path) -> Iterator[pa.Table]:
     for batch in reader:
         batch.validate(full=True)
         yield pa.Table.from_batches([batch])
-    state.check(str(path))
+    state.check()
 
 
 def _reader(path: Path) -> Any:

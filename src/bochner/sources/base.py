@@ -195,7 +195,7 @@ class TableSource:
 class RowError(SourceError):
     """Something is wrong in a row of a table.
 
-    Attributes
+    Parameters
     ----------
     before, after : str
         The message around the name of the row.
@@ -204,22 +204,21 @@ class RowError(SourceError):
     """
 
     def __init__(self, before: str, row: int, after: str = "") -> None:
-        super().__init__(f"{before}row {row}{after}")
-        self.before = before
+        super().__init__(before, row, after)
         self.row = row
-        self.after = after
 
     def message_at(self, place: str) -> str:
         """The message with another name of the row."""
-        return f"{self.before}{place}{self.after}"
+        before, _, after = self.args
+        return f"{before}{place}{after}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RowError, (self.before, self.row, self.after)
+    def __str__(self) -> str:
+        return self.message_at(f"row {self.row}")
 
 
-def infinite_value(table: pa.Table) -> RowError | None:
-    """The first infinite value of a table, in the order of its columns; None where
-    there is none.
+def infinite_value(table: pa.Table, first: int = 0) -> RowError | None:
+    """The first infinite value of a table whose first row has this number, in the
+    order of its columns; None where there is none.
     """
     import pyarrow.compute as pc
 
@@ -229,7 +228,7 @@ def infinite_value(table: pa.Table) -> RowError | None:
             if row >= 0:
                 return RowError(
                     f"Input X contains infinity: column {name!r}, ",
-                    row,
+                    first + row,
                     "; drop or clip such values",
                 )
     return None

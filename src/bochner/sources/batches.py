@@ -21,7 +21,6 @@ from bochner.data.table_input import (
     is_frame,
 )
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.column_values import is_number
 from bochner.sources.imported import ImportedPart, RowWriter, importing
 from bochner.sources.memory import as_table, frame_schema, values_beside
 from bochner.sources.paths import FileState, reason
@@ -29,8 +28,8 @@ from bochner.sources.rows import numbers_of
 from bochner.sources.schema import (
     EVERYTHING,
     Columns,
-    Layout,
     Selection,
+    is_number,
     roomy,
     unified,
 )
@@ -103,7 +102,7 @@ def import_batches(
     targets: str | None = None
     with importing() as folder, RowWriter(folder, "rows", name) as rows:
         for place, batch in batches:
-            columns = columns or Columns.of(Layout.of(batch), selection)
+            columns = columns or Columns.of(batch, selection)
             batch = columns.take(batch, place)
             description = _described(batch.y, place)
             targets = targets or description
@@ -122,14 +121,14 @@ def import_batches(
         pieces = rows.finish()
         if not pieces:
             raise SourceError(f"{name}: no rows match where=; change the condition")
-    all_columns = columns.layout.schema
+    all_columns = columns.schema
     if isinstance(all_columns, pa.Schema):
         all_columns = roomy(unified(schemas, selection.asked))
     parts = tuple(
         ImportedPart(piece, name, all_columns, origins=origins, folder=folder)
         for piece in pieces
     )
-    return TableSource(parts, all_columns, what, sparse=columns.layout.sparse)
+    return TableSource(parts, all_columns, what, sparse=sp.issparse(batch.X))
 
 
 def _described(y: NDArray | None, place: str) -> str:
@@ -209,7 +208,19 @@ def as_batch(item: Any, place: str) -> Batch:
     pair = isinstance(item, tuple) and 2 <= len(item) <= 3
     X, *beside = item if pair else (item,)
     try:
-        X = _matrix(X, place)
+        if isinstance(X, pa.RecordBatch):
+            X = pa.Table.from_batches([X])
+        if isinstance(X, str | bytes | dict) or X is None:
+            raise TypeError(f"a {type(X).__name__} is not a batch of rows")
+        if is_frame(X):
+            if X.shape[0]:
+                check_names(X)
+                check_size(X.shape)
+            X = as_table(X, frame_schema(X), place)
+        elif sp.issparse(X) and X.ndim == 2:
+            X = checked_sparse(X).tocsr()
+        else:
+            X = as_array(X)
         named = zip(("y", "sample_weight"), beside, strict=False)
         targets_and_weights = [
             values_beside(values, X.shape[0], name) for name, values in named
@@ -219,19 +230,3 @@ def as_batch(item: Any, place: str) -> Batch:
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise SourceError(f"{place}: {reason(error)}; {ACCEPTED}") from error
     return Batch(X, *targets_and_weights)
-
-
-def _matrix(X: Any, place: str) -> Any:
-    """A table, an array or a CSR matrix."""
-    if isinstance(X, pa.RecordBatch):
-        X = pa.Table.from_batches([X])
-    if is_frame(X):
-        if X.shape[0]:
-            check_names(X)
-            check_size(X.shape)
-        return as_table(X, frame_schema(X), place)
-    if sp.issparse(X) and X.ndim == 2:
-        return checked_sparse(X).tocsr()
-    if isinstance(X, str | bytes | dict) or X is None:
-        raise TypeError(f"a {type(X).__name__} is not a batch of rows")
-    return as_array(X)

@@ -8,11 +8,12 @@ text) that all values have.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -61,7 +62,7 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
         texts.append(text)
     # The columns that may be needed, of which a condition takes any
     every = [
-        (text.path, pa.schema([(name, pa.null()) for name in text.names]))
+        (text.path, pa.schema([(name, pa.null()) for name in text.dialect.names]))
         for text in texts
     ]
     needed = needed_of_files(every, replace(selection, where=None))
@@ -73,7 +74,28 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
     columns = unified(needed, pa.schema(given_types)).names
     given_types = {name: given_types[name] for name in columns if name in given_types}
     with importing(sum(text.file.size for text in texts)) as folder:
-        files, common = import_texts(texts, columns, given_types, folder)
+        numbers = range(len(texts))
+        files = in_threads(
+            lambda k: import_text(texts[k], columns, given_types, folder, str(k)),
+            numbers,
+        )
+        common = {
+            name: reduce(widened, (one.types[name] for one in files))
+            for name in files[0].types
+        }
+
+        def fitting(k: int) -> ImportedText:
+            """Write a file again, unless its rows have the types of all values."""
+            file = files[k]
+            are_common = all(
+                kind == common[name] or pa.types.is_null(kind)
+                for name, kind in file.types.items()
+            )
+            if are_common and (file.pieces or not file.n_rows):
+                return file
+            return import_text(texts[k], columns, common, folder, str(k))
+
+        files = in_threads(fitting, numbers)
         if not any(one.n_rows for one in files):
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
     types = pa.schema(common)
@@ -94,8 +116,15 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
     is_quiet = "" in (*index, *(selection.columns or selection.named))
     if number and not is_quiet and not pa.types.is_null(types.field("").type):
         warn(f"Column {number} has no name; give it one.")
-    for sentence in _remarks(texts):
-        warn(sentence)
+    # What has been done to read the files, once where the same is said of several
+    remarks: dict[str, dict[str, None]] = {}
+    for text in texts:
+        for remark in text.dialect.remarks:
+            remarks.setdefault(remark, {})[Path(text.path).name] = None
+    for remark, (first, *others) in remarks.items():
+        more = f" and {len(others):,} more files" if others else ""
+        place = f" of {first}{more}" if len(texts) > 1 else ""
+        warn(remark.replace(PLACE, place))
     # The columns that are read, and those that are kept: conditions may need others
     selection = selection.without(index).among(types.names)
     parts = [
@@ -130,8 +159,7 @@ def line_of(paths: Sequence[Path], row: int) -> str:
     return next(islice(lines, row, None), f"row {row}")
 
 
-@dataclass(frozen=True)
-class ImportedText:
+class ImportedText(NamedTuple):
     """A CSV file whose rows are in a temporary file.
 
     Attributes
@@ -146,37 +174,6 @@ class ImportedText:
     n_rows: int
     types: dict[str, pa.DataType]
     pieces: list[Piece]
-
-
-def import_texts(
-    texts: Sequence[CsvText],
-    columns: Sequence[str],
-    given_types: Types,
-    folder: TemporaryFolder,
-) -> tuple[list[ImportedText], dict[str, pa.DataType]]:
-    """Write the rows of files, and again those that have not been written in the types
-    of all values, which come second; parameters as of `import_text`.
-    """
-    numbers = range(len(texts))
-    files = in_threads(
-        lambda k: import_text(texts[k], columns, given_types, folder, str(k)), numbers
-    )
-    types = {
-        name: reduce(widened, (one.types[name] for one in files))
-        for name in files[0].types
-    }
-
-    def fitting(k: int) -> ImportedText:
-        file = files[k]
-        are_common = all(
-            kind == types[name] or pa.types.is_null(kind)
-            for name, kind in file.types.items()
-        )
-        if are_common and (file.pieces or not file.n_rows):
-            return file
-        return import_text(texts[k], columns, types, folder, str(k))
-
-    return in_threads(fitting, numbers), types
 
 
 def import_text(
@@ -210,8 +207,22 @@ def import_text(
     are_written = True
     with text.problems(), RowWriter(folder, name, text.path) as rows:
         for block in text.blocks():
+            # In the types of rows before, where values have these, or else in their own
+            of_rows = {
+                column: kind
+                for column, kind in types.items()
+                if not pa.types.is_null(kind)
+            }
             with text.problems(n_rows):
-                table = _block_table(text, block, types, given_types)
+                try:
+                    table = text.table(block, of_rows, columns)
+                except pa.ArrowInvalid:
+                    table = text.table(block, given_types, columns)
+                # Text that is not UTF-8 is bytes to Arrow, and refused as text
+                for column in table.schema:
+                    is_given = column.name in given_types
+                    if pa.types.is_binary(column.type) and not is_given:
+                        text.table(block, {column.name: pa.string()}, columns)
             n_rows += len(table)
             former = types
             types = {
@@ -225,29 +236,8 @@ def import_text(
             if are_written:
                 rows.write(Batch(table))
         pieces = rows.finish()
-    text.file.check(text.path)
+    text.file.check()
     return ImportedText(n_rows, types, pieces if are_written else [])
-
-
-def _block_table(
-    text: CsvText, block: bytes, types: Types, given_types: Types
-) -> pa.Table:
-    """The rows of a block in the types of rows before it, where its values have these,
-    or else in types of its own.
-    """
-    columns = list(types)
-    of_rows = {
-        column: kind for column, kind in types.items() if not pa.types.is_null(kind)
-    }
-    try:
-        table = text.table(block, of_rows, columns)
-    except pa.ArrowInvalid:
-        table = text.table(block, given_types, columns)
-    # Text that is not UTF-8 is bytes to Arrow, and refused where text is asked for
-    for column in table.schema:
-        if pa.types.is_binary(column.type) and column.name not in given_types:
-            text.table(block, {column.name: pa.string()}, columns)
-    return table
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -258,18 +248,3 @@ def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(b) and pa.types.is_date(a):
         a = pa.timestamp("s")
     return wider(a, b) or pa.string()
-
-
-def _remarks(texts: Sequence[CsvText]) -> Iterator[str]:
-    """Yield what has been done to read the files, once for files of which the same is
-    said.
-    """
-    files: dict[str, dict[str, None]] = {}
-    for text in texts:
-        for remark in text.dialect.remarks:
-            files.setdefault(remark, {})[Path(text.path).name] = None
-    for remark, names in files.items():
-        first, *others = names
-        more = f" and {len(others):,} more files" if others else ""
-        place = f" of {first}{more}" if len(texts) > 1 else ""
-        yield remark.replace(PLACE, place)

@@ -56,11 +56,6 @@ class CsvText:
         return self.file.path
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Of all columns of the file."""
-        return self.dialect.names
-
-    @property
     def separator(self) -> str:
         """What stands between fields."""
         return self.dialect.separator
@@ -97,7 +92,15 @@ class CsvText:
         the table.
         """
         first = next(self.rows(), Row(1, 0, b""))
-        mark = self._names_that_repeat(first)
+        # What a row is like that repeats the names: a single column may hold its name,
+        # and names that are all numbers are perhaps a row of a file without names
+        fields = first.content.split(self.separator.encode())
+        may_repeat = self.dialect.has_names and b"\n" not in first.content
+        may_repeat = may_repeat and len(fields) > 1
+        if not may_repeat or all(map(NUMBER.fullmatch, fields)):
+            mark = b""
+        else:
+            mark = first.content
         starts = {first.start, *(row.start for row in self.dialect.without)}
         repeated = list[Row]()
         ends = list[Row]()
@@ -105,7 +108,8 @@ class CsvText:
             # Bytes that are not UTF-8
             if not block.text.isascii() and first.text.isascii():
                 dialect = self.dialect.with_encoding_of(block.text)
-                if dialect.is_recoded and not self.dialect.is_recoded:
+                before = self.dialect.encoding, self.dialect.lone_returns
+                if dialect.encoding != "utf-8" and before == ("utf-8", False):
                     return replace(self, dialect=dialect).surveyed()
             # Rows that repeat the names, but for those that are left out already
             if mark and mark in block.text:
@@ -128,23 +132,6 @@ class CsvText:
             left_out(below, "below the table"),
         )
         return replace(self, dialect=dialect)
-
-    def _names_that_repeat(self, first: Row) -> bytes:
-        """What a row is like that repeats the names; empty where none is taken as
-        such.
-
-        A single column may hold its name, and names that are all numbers are perhaps a
-        row of a file without names.
-        """
-        fields = first.content.split(self.separator.encode())
-        if (
-            not self.dialect.has_names
-            or b"\n" in first.content
-            or len(fields) < 2
-            or all(map(NUMBER.fullmatch, fields))
-        ):
-            return b""
-        return first.content
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the rows that are not left out as Arrow reads them, many at a time."""
@@ -176,7 +163,9 @@ class CsvText:
         return csv.read_csv(
             pa.BufferReader(block),
             csv.ReadOptions(
-                use_threads=False, block_size=len(block), column_names=self.names
+                use_threads=False,
+                block_size=len(block),
+                column_names=self.dialect.names,
             ),
             csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
             csv.ConvertOptions(
@@ -195,7 +184,7 @@ class CsvText:
         with self.problems():
             for block in self.blocks():
                 return self.table(block, {}).schema
-        return pa.schema([(name, pa.null()) for name in self.names])
+        return pa.schema([(name, pa.null()) for name in self.dialect.names])
 
     @contextmanager
     def problems(self, rows_above: int = 0) -> Iterator[None]:
@@ -209,7 +198,7 @@ class CsvText:
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
-            self.file.check(self.path)
+            self.file.check()
             if isinstance(error, OSError) and compression_of(self.path):
                 raise damaged(self.file, error) from error
             raise SourceError(
@@ -257,7 +246,7 @@ def _problem(error: Exception, text: CsvText, rows_above: int) -> str:
     """What Arrow found wrong with a block of rows, and the cure; with the line of the
     file, and the column.
     """
-    names = text.names
+    names = text.dialect.names
     said = reason(error).removeprefix("CSV parse error: ")
     place = list[str]()
     row = 0
@@ -273,26 +262,22 @@ def _problem(error: Exception, text: CsvText, rows_above: int) -> str:
     if "UTF8" in said:
         return f"{where}: {NOT_UTF8}"
     if where and (match := re.match(r"Expected (\d+) columns, got (\d+)", said)):
-        counts = f"{match[1]} fields expected, {match[2]} found"
-        return f"{where}: {counts}; {_cure_of_counts(text, row, int(match[1]))}"
+        cure = "quote fields that hold the separator, or fix the line"
+        if text.dialect.form == "ends":
+            cure = (
+                "name each column that has values, or empty the fields behind the last "
+                "name"
+            )
+        elif text.dialect.has_names and row == 0 != int(match[1]) - text.dialect.width:
+            line = next(text.rows()).line
+            cure = (
+                f"line {line} should name each column: remove what is above the names, "
+                "or add those that lack"
+            )
+        elif text.dialect.form == "blanks":
+            cure = "put fields that hold blanks in quotes, or fix the line"
+        return f"{where}: {match[1]} fields expected, {match[2]} found; {cure}"
     if said.startswith("CSV conversion error to "):
         kind, _, value = said.removeprefix("CSV conversion error to ").partition(": ")
         said = f"{value} for {kind}; fix it, or give another type in schema="
     return f"{where}: {said}" if where else said
-
-
-def _cure_of_counts(text: CsvText, row: int, n_names: int) -> str:
-    """What to do about a row that has not as many fields as there are names."""
-    if text.dialect.form == "ends":
-        return (
-            "name each column that has values, or empty the fields behind the last name"
-        )
-    if text.dialect.has_names and row == 0 and text.dialect.width != n_names:
-        line = next(text.rows()).line
-        return (
-            f"line {line} should name each column: remove what is above the names, or "
-            "add those that lack"
-        )
-    if text.dialect.form == "blanks":
-        return "put fields that hold blanks in quotes, or fix the line"
-    return "quote fields that hold the separator, or fix the line"

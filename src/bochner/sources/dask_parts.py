@@ -27,14 +27,13 @@ from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, is_a
 from bochner.sources.batches import as_batch, errors_at
-from bochner.sources.column_values import require_distinct
 from bochner.sources.memory import frame_schema, values_beside
 from bochner.sources.schema import (
     EVERYTHING,
     Columns,
-    Layout,
     Selection,
     narrowed,
+    require_distinct,
     roomy,
 )
 
@@ -275,25 +274,6 @@ def counted(*collections: Pieces) -> list[list[int | None]]:
     return [list(column) for column in zip(*counts, strict=True)]
 
 
-def layout_of(X: Any, rows: Pieces) -> Layout:
-    """What the partitions have in common, by what Dask says; where it does not know, by
-    the first one with rows.
-
-    Raises
-    ------
-    SourceError
-        Where that is asked for, and there are no rows.
-    """
-    if is_delayed(X):
-        return _of_first(rows)
-    if not is_frame_of_dask(X):
-        return Layout(int(X.shape[1]), sp.issparse(X._meta))
-    is_open = any(str(kind) in OPEN_KINDS for kind in X.dtypes)
-    layout = _of_first(rows) if is_open else Layout(frame_schema(X._meta))
-    assert isinstance(layout.schema, pa.Schema)
-    return layout._replace(schema=roomy(layout.schema))
-
-
 def _lengths(blocks: Sequence[Any], shared: None) -> list[int]:
     return [_n_rows(block) for block in values_of(*blocks)]
 
@@ -302,25 +282,13 @@ def _n_rows(block: Any) -> int:
     return int(block.shape[0]) if hasattr(block, "shape") else len(block)
 
 
-def _of_first(rows: Pieces) -> Layout:
-    engine = active_engine()
-    for block, n in zip(*rows, strict=True):
-        if n == 0:
-            continue
-        layout = next(engine.results([engine.submit(_described, block)]))
-        if layout is not None:
-            return layout
-    raise SourceError(
-        "there are no rows in any partition; there is nothing to learn from"
-    )
-
-
-def _described(block: Any) -> Layout | None:
-    """What a partition is like; None where it has no rows."""
+def _example(block: Any) -> Any:
+    """What is like a partition, without its rows; None where it has none."""
     (X,) = values_of(block)
     if not _n_rows(X):
         return None
-    return Layout.of(Batch(as_batch(X, "the first partition with rows").X))
+    X = as_batch(X, "the first partition with rows").X
+    return X.schema.empty_table() if isinstance(X, pa.Table) else X[:0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,9 +411,29 @@ def open_collection(
             continue
         held = values_beside(series_as_array(values), edges[-1], name)
         beside.append([held if held is None else held[a:b] for a, b in pairwise(edges)])
-    layout = layout_of(X, Pieces(rows.blocks, counts))
-    layout = layout._replace(with_y=y is not None, with_weight=weight is not None)
-    columns = Columns.of(layout, selection)
+    # What the partitions are like, by what Dask says
+    example: Any = None
+    if frame and not any(str(kind) in OPEN_KINDS for kind in X.dtypes):
+        example = frame_schema(X._meta).empty_table()
+    elif is_collection(X) and not frame:
+        empty = np.empty((0, int(X.shape[1])))
+        example = sp.csr_array(empty) if sp.issparse(X._meta) else empty
+    if example is None:
+        # By the first one with rows, where it does not know
+        engine = active_engine()
+        examples = (
+            next(engine.results([engine.submit(_example, block)]))
+            for block, n in zip(rows.blocks, counts, strict=True)
+            if n != 0
+        )
+        example = next((one for one in examples if one is not None), None)
+        if example is None:
+            raise SourceError(
+                "there are no rows in any partition; there is nothing to learn from"
+            )
+    if frame:
+        example = roomy(example.schema).empty_table()
+    columns = Columns.of(Batch(example, y, weight), selection)
     row_counts = counts if columns.selection.where is None else [None] * len(counts)
     partitions = zip(rows.blocks, *beside, row_counts, strict=True)
     parts = tuple(
@@ -456,7 +444,7 @@ def open_collection(
         parts,
         columns.kept(),
         f"a {kind} of {len(parts):,} partitions",
-        sparse=layout.sparse,
+        sparse=sp.issparse(example),
     )
 
 

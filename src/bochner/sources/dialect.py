@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from bochner.data.columns import unique_names
 from bochner.data.file_kinds import is_arff
 from bochner.data.written_values import is_missing_word
 from bochner.notices import listed
-from bochner.sources.arff import ArffHeader, row_of
+from bochner.sources.base import SourceError
 from bochner.sources.text_files import BOM, Row, rows_of
 
 SEPARATORS = ",\t;|"
@@ -117,11 +118,6 @@ class Dialect:
     has_row_names: bool = False
     text: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-
-    @property
-    def is_recoded(self) -> bool:
-        """Whether the bytes of the file are not those of its rows in UTF-8."""
-        return self.encoding != "utf-8" or self.lone_returns
 
     def recoded(self, stream: Any) -> Any:
         """A stream of the text in UTF-8, with line feeds at the ends of lines."""
@@ -273,17 +269,7 @@ def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
         dialect = replace(dialect, lone_returns=True)
         head = head.replace(b"\r", b"\n")
     if kind == "arff" or is_arff(head):
-        header = ArffHeader.of(head)
-        return replace(
-            dialect,
-            form="arff",
-            begin=header.size,
-            lines_above=header.lines,
-            names=header.names,
-            has_names=False,
-            width=len(header.names),
-            text=header.text,
-        )
+        return _of_arff(dialect, head)
     begin = len(BOM) if head.startswith(BOM) else 0
     head = head[begin:]
     dialect = replace(dialect, begin=begin)
@@ -301,27 +287,21 @@ def dialect_of(head: bytes, is_whole: bool, kind: str | None = None) -> Dialect:
         # A comma where a line has one outside of quotes, else the commonest mark
         plain = "".join(first.decode(errors="replace").split('"')[::2])
         usual = "," if "," in plain else max(SEPARATORS, key=plain.count)
-        form = _form(rows, usual, begin)
+        # The separator that cuts most rows into one number of fields, and more fields
+        # into numbers; the usual one where no other does better
+        forms = [Form.of(rows, separator, begin) for separator in SEPARATORS]
+        several = [one for one in forms if one.width > 1]
+        form = max(
+            several or [one for one in forms if one.separator == usual],
+            key=lambda one: (one.share, one.numbers, one.separator == usual),
+        )
+        if form.width <= 1 or form.share != 1:
+            words = Form.of(rows, BLANK, begin)
+            form = words if _are_columns(words) else form
     if form.separator == BLANK:
         dialect = replace(dialect, form="blanks")
         dialect = dialect.saying(f"Columns{PLACE} are separated by blanks.")
     return _with_lines(replace(dialect, separator=form.separator), form, bool(named))
-
-
-def _form(head: bytes, usual: str, begin: int) -> Form:
-    """The first rows by the separator that cuts most of them into one number of fields,
-    and more fields into numbers; by the usual one where no other does better.
-    """
-    forms = [Form.of(head, separator, begin) for separator in SEPARATORS]
-    several = [form for form in forms if form.width > 1]
-    best = max(
-        several or [form for form in forms if form.separator == usual],
-        key=lambda form: (form.share, form.numbers, form.separator == usual),
-    )
-    if best.width > 1 and best.share == 1:
-        return best
-    words = Form.of(head, BLANK, begin)
-    return words if _are_columns(words) else best
 
 
 def _are_columns(words: Form) -> bool:
@@ -654,3 +634,88 @@ def left_out(rows: Sequence[Row], what: str) -> str:
         lines[SHOWN_LINES:] = [f"{len(lines) - SHOWN_LINES:,} more"]
     listed_lines = f"{', '.join(lines[:-1])} and {lines[-1]}"
     return f"Lines {listed_lines}{PLACE} are {what}, and are left out."
+
+
+# A name in quotes or of one word, and the type behind it
+ATTRIBUTE = re.compile(
+    rb"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{]+)\s*(.*)""",
+    re.IGNORECASE,
+)
+# Values of a row, in quotes or not
+VALUES = re.compile(rb"""(?:^|,)\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,]*)""")
+ESCAPED = re.compile(rb"\\(.)")
+QUOTES = (b"'", b'"')
+
+
+def _of_arff(dialect: Dialect, head: bytes) -> Dialect:
+    """The dialect of an ARFF file whose text begins so, in UTF-8, with what stands
+    above its rows: names of columns, and those of text or of named classes.
+
+    Raises
+    ------
+    SourceError
+        Where there is no header, or the rows are sparse.
+    """
+    names = []
+    text = []
+    stream = io.BytesIO(head)
+    for line in stream:
+        content = line.strip()
+        if content.lower() == b"@data":
+            break
+        if match := ATTRIBUTE.match(content):
+            name = _unquoted(match[1]).decode(errors="replace")
+            names.append(name)
+            if match[2].lower().startswith((b"{", b"string")):
+                text.append(name)
+    else:
+        raise SourceError(
+            "an ARFF file without a line @data; write @attribute lines and @data above "
+            "the rows, or rename it .csv if it is a CSV"
+        )
+    begin = stream.tell()
+    first = next(filter(None, map(row_of, stream)), b"")
+    if first.startswith(b"{"):
+        raise SourceError(
+            "an ARFF file with sparse rows, such as {0 1, 3 2}; write all values of "
+            "each row, such as 1,0,0,2"
+        )
+    return replace(
+        dialect,
+        form="arff",
+        begin=begin,
+        lines_above=head.count(b"\n", 0, begin),
+        names=tuple(names),
+        has_names=False,
+        width=len(names),
+        text=tuple(text),
+    )
+
+
+def row_of(row: bytes) -> bytes:
+    """A row of an ARFF file as one of a CSV; empty where it is a comment."""
+    content = row.strip()
+    if not content or content.startswith(b"%"):
+        return b""
+    if b"," not in content:
+        content = content.replace(b"\t", b",")
+    if any(quote in content for quote in QUOTES):
+        values = map(_requoted, VALUES.findall(content))
+    else:
+        values = map(bytes.strip, content.split(b","))
+    return b",".join(values) + b"\n"
+
+
+def _unquoted(word: bytes) -> bytes:
+    """A word without the quotes around it."""
+    if not word.startswith(QUOTES):
+        return word.strip()
+    return ESCAPED.sub(rb"\1", word[1:-1])
+
+
+def _requoted(word: bytes) -> bytes:
+    """A word with the quotes of a CSV, where it has quotes."""
+    text = _unquoted(word)
+    if not word.startswith(QUOTES):
+        return text
+    return b'"' + text.replace(b'"', b'""') + b'"'

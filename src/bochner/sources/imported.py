@@ -198,7 +198,7 @@ class ImportedPart:
         # Other processes may not see the file, or another state of it
         for origin in self.origins:
             if origin.inode is not None:
-                origin.check(origin.path)
+                origin.check()
         yield from self._batch().split(n_bytes)
 
     def line(self, row: int) -> int:
@@ -214,20 +214,18 @@ class ImportedPart:
             _as_array(table[name]) if name in table.column_names else None
             for name in (Y, WEIGHT)
         )
-        if isinstance(self.schema, int):
-            return Batch(self._matrix(table), y, weight)
-        rows = fitted(table, self.schema, self.name)
-        return self.selection.take(Batch(rows, y, weight))
-
-    def _matrix(self, table: pa.Table) -> Any:
+        if isinstance(self.schema, pa.Schema):
+            rows = fitted(table, self.schema, self.name)
+            return self.selection.take(Batch(rows, y, weight))
         if "values" not in table.column_names:
-            return _as_array(table["X"])
+            return Batch(_as_array(table["X"]), y, weight)
         values = table["values"].combine_chunks()
         indices = table["indices"].combine_chunks().values.to_numpy()
-        return sp.csr_array(
+        X = sp.csr_array(
             (values.values.to_numpy(), indices - self.first_index, values.offsets),
             shape=(len(values), self.schema),
         )
+        return Batch(X, y, weight)
 
     def _table(self) -> pa.Table:
         try:

@@ -54,7 +54,7 @@ def open_libsvm(
     with importing(sum(origin.size for origin in origins)) as folder:
         for k, origin in enumerate(origins):
             with RowWriter(folder, str(k), origin.path) as rows:
-                for batch in libsvm_batches(origin):
+                for batch in _batches(origin):
                     rows.write(batch)
                     if batch.X.nnz:
                         least = min(least, int(batch.X.indices.min()))
@@ -91,7 +91,7 @@ def open_libsvm(
     return TableSource(parts, width, what, sparse=True)
 
 
-def libsvm_batches(file: FileState) -> Iterator[Batch]:
+def _batches(file: FileState) -> Iterator[Batch]:
     """Yield the rows of a file in order, as CSR matrices with the indices as they are
     written, and the labels.
 
@@ -110,7 +110,7 @@ def libsvm_batches(file: FileState) -> Iterator[Batch]:
                     raise _line_error(file.path, lines) from error
     except OSError as error:
         raise damaged(file, error) from error
-    file.check(file.path)
+    file.check()
 
 
 def _line_error(path: str, lines: Row) -> SourceError:

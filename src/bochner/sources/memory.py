@@ -23,7 +23,7 @@ from bochner.sources.base import (
     require_file,
 )
 from bochner.sources.paths import reason
-from bochner.sources.schema import EVERYTHING, Columns, Layout, Selection
+from bochner.sources.schema import EVERYTHING, Columns, Selection
 
 
 @dataclass(frozen=True)
@@ -266,25 +266,22 @@ def of_arrays(
     y = values_beside(y, n, "y")
     weight = values_beside(weight, n, "sample_weight")
     rows = Batch(X, y, weight)
-    layout = Layout.of(rows)
-    frame = None
+    is_sparse = sp.issparse(X)
+    read = None
     if is_frame(X):
         frame = frame_schema(X)
-        layout = layout._replace(schema=frame)
         what = f"a data frame of {type(X).__module__.partition('.')[0]}"
+        columns = Columns.of(rows._replace(X=frame.empty_table()), selection)
+        read = selection.needed(frame)
     else:
-        what = "a sparse matrix" if layout.sparse else f"an array of {X.dtype}"
-    columns = Columns.of(layout, selection)
-    needed = columns.layout.schema
-    read = None
-    if frame is not None and isinstance(needed, pa.Schema):
-        read = pa.schema([frame.field(name) for name in needed.names])
+        what = "a sparse matrix" if is_sparse else f"an array of {X.dtype}"
+        columns = Columns.of(rows, selection)
     step = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1)
     parts = [
         ArrayPart(rows.take(slice(start, start + step)), start, read, columns)
         for start in range(0, n, step)
     ]
-    return TableSource(tuple(parts), columns.kept(), what, sparse=layout.sparse)
+    return TableSource(tuple(parts), columns.kept(), what, sparse=is_sparse)
 
 
 def values_beside(values: Any, n: int, name: str) -> Any:

@@ -71,10 +71,11 @@ class FileState:
             )
         return cls(os.fspath(path), status.st_size, status.st_mtime_ns, status.st_ino)
 
-    def check(self, place: str) -> None:
-        """Raise SourceError, which names the place, if the file is another one by
+    def check(self, place: str = "") -> None:
+        """Raise SourceError, which names the place in it, if the file is another one by
         now.
         """
+        place = place or self.path
         if self.inode is None:  # opened in another process, maybe on another machine
             require_file(self.path)
         try:

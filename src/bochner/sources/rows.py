@@ -1,34 +1,37 @@
-"""Rows of parts: split into inputs, targets and weights, checked, and cut into
-blocks of equal size.
+"""Rows of parts: split into inputs, targets and weights, checked, cut into blocks of
+equal size, and chosen by their content.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Mask
+from bochner.arrays import Mask
+from bochner.blocks import PART_BYTES
 from bochner.data.columns import DATES, first_row, missing_targets
-from bochner.data.hashes import row_hashes
-from bochner.data.table_input import as_numbers, checked_matrix
+from bochner.data.hashes import row_hashes, uniform
+from bochner.data.table_input import as_numbers, checked_matrix, is_frame
 from bochner.scores.measures import MOST
 from bochner.sources.base import (
     Batch,
     Part,
     RowError,
     SourceError,
+    TableSource,
     infinite_value,
 )
-from bochner.sources.column_values import is_text
-from bochner.sources.paths import reason
-from bochner.sources.schema import decoded, fitted, require
+from bochner.sources.paths import FileState, reason
+from bochner.sources.schema import decoded, fitted, is_text, require
 
 
 class PartChecksum:
@@ -139,7 +142,29 @@ class Roles:
         """
         X = batch.X
         y, bad = self._targets(batch)
-        weight = self._weights(batch, first)
+        weight = batch.weight
+        if self.weight is not None:
+            what = f"the weights {self.weight!r}"
+            weight = _cast(_column(X, self.weight), pa.float64(), what)
+        elif weight is not None:
+            weight = np.asarray(weight)
+            if weight.ndim != 1:
+                raise SourceError(
+                    "the weights must be one number for each row, not an array of "
+                    f"{weight.ndim} dimensions"
+                )
+            try:
+                weight = weight.astype(np.float64, copy=False)
+            except (TypeError, ValueError) as error:
+                raise SourceError(f"the weights must be numbers: {error}") from error
+        outside = None if weight is None else ~((weight >= 0) & (weight <= MOST))
+        if outside is not None and outside.any():
+            row = first_row(outside)
+            name = "" if self.weight is None else f" {self.weight!r}"
+            bounds = f"; weights must be numbers of at least 0 and at most {MOST:g}"
+            raise RowError(
+                f"the weight{name} is {weight[row]} in ", first + row, bounds
+            )
         group = batch.group
         if self.group is not None:
             group = _column(X, self.group).to_numpy(zero_copy_only=False)
@@ -194,34 +219,6 @@ class Roles:
         y = np.column_stack(columns)
         return (y[:, 0] if self.one_target else y), np.logical_or.reduce(missing)
 
-    def _weights(self, batch: Batch, first: int) -> Floats | None:
-        """Weights; SourceError for those that are negative, infinite or missing."""
-        if self.weight is not None:
-            what = f"the weights {self.weight!r}"
-            weight = _cast(_column(batch.X, self.weight), pa.float64(), what)
-        elif batch.weight is None:
-            return None
-        else:
-            weight = np.asarray(batch.weight)
-            if weight.ndim != 1:
-                raise SourceError(
-                    "the weights must be one number for each row, not an array of "
-                    f"{weight.ndim} dimensions"
-                )
-            try:
-                weight = weight.astype(np.float64, copy=False)
-            except (TypeError, ValueError) as error:
-                raise SourceError(f"the weights must be numbers: {error}") from error
-        bad = ~((weight >= 0) & (weight <= MOST))
-        if bad.any():
-            row = first_row(bad)
-            name = "" if self.weight is None else f" {self.weight!r}"
-            bounds = f"; weights must be numbers of at least 0 and at most {MOST:g}"
-            raise RowError(
-                f"the weight{name} is {weight[row]} in ", first + row, bounds
-            )
-        return weight
-
 
 def inputs(schema: Any, roles: Roles) -> Any:
     """The schema without targets and weights; SourceError where these are not in it, or
@@ -263,8 +260,6 @@ def _column(X: Any, name: str) -> pa.ChunkedArray:
 
 def read_column(column: pa.ChunkedArray, name: str) -> tuple[NDArray, Mask]:
     """Values of a column of targets, and where there are none."""
-    import pyarrow.compute as pc
-
     is_a = pa.types
     kind = column.type
     if is_a.is_dictionary(kind):
@@ -346,7 +341,24 @@ def part_rows(
     for batch in part.read():
         try:
             first = tally.n_rows
-            batch = batch._replace(X=_conformed(batch.X, schema, first))
+            X = batch.X
+            if isinstance(X, pa.Table):
+                missing = [name for name in schema.names if name not in X.column_names]
+                if missing:
+                    raise SourceError(
+                        f"column {missing[0]!r} is missing; give all rows the same "
+                        "columns"
+                    )
+                X = fitted(X, schema)
+            elif X.shape[1] != schema:
+                raise SourceError(
+                    f"the rows have {X.shape[1]:,} columns where {schema:,} are "
+                    "expected"
+                )
+            else:
+                # Text in later rows would change what the columns of arrays are
+                X = numbers_of(X, first)
+            batch = batch._replace(X=X)
             tally.add(batch, content)
             rows = roles.rows(batch, first)
             _refuse_infinite(part, rows.X, first)
@@ -396,32 +408,9 @@ def _refuse_infinite(part: Part, X: Any, first: int) -> None:
     """Raise RowError at the first infinite value of lines of text, whose first row has
     this number in the part; others are refused where they are encoded.
     """
-    if has_lines(part) and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
-        raise RowError(infinite.before, first + infinite.row, infinite.after)
-
-
-def _conformed(X: Any, schema: Any, first: int) -> Any:
-    """A batch with the columns of a schema, in their order and of their types; columns
-    of no type stay as they come.
-
-    Arrays and sparse matrices must be such as those in memory must, and arrays of
-    numbers: text in later rows would change what their columns are.
-    """
-    if not isinstance(X, pa.Table):
-        width = schema if isinstance(schema, int) else len(schema)
-        if X.shape[1] != width:
-            raise SourceError(
-                f"the rows have {X.shape[1]:,} columns where {width:,} are expected"
-            )
-        return numbers_of(X, first)
-    if isinstance(schema, int) or X.schema.equals(schema):
-        return X
-    missing = [name for name in schema.names if name not in X.column_names]
-    if missing:
-        raise SourceError(
-            f"column {missing[0]!r} is missing; give all rows the same columns"
-        )
-    return fitted(X, schema)
+    are_lines = has_lines(part) and isinstance(X, pa.Table)
+    if are_lines and (infinite := infinite_value(X, first)):
+        raise infinite
 
 
 def numbers_of(X: Any, first: int = 0) -> Any:
@@ -486,3 +475,107 @@ def concat(blocks: Sequence[Any]) -> Any:
     if any(map(sp.issparse, blocks)):
         return sp.vstack(blocks, format="csr")
     return np.concatenate(blocks)
+
+
+def stacked(tables: Sequence[Any]) -> Any:
+    """Tables one below the other: of frames of one library a frame of it, of others a
+    table of Arrow, whose types widen; a sparse matrix where one is, else an array;
+    ValueError for frames beside arrays.
+    """
+    are_frames = [*map(is_frame, tables)]
+    if all(are_frames):
+        frames = [nw.from_native(table, eager_only=True) for table in tables]
+        library = frames[0].implementation
+        schema = frames[0].schema
+        if all(
+            one.implementation is library
+            and (library.is_pandas_like() or one.schema == schema)
+            for one in frames
+        ):
+            return nw.concat(frames).to_native()
+        # Libraries or types differ; without an index of pandas
+        try:
+            return concat([one.to_arrow().select(one.columns) for one in frames])
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"The columns of the tables differ ({error}); give all of them the "
+                "same types."
+            ) from error
+    if any(are_frames):
+        raise ValueError(
+            "Some rows are data frames and some are arrays: give all of them in one "
+            "form."
+        )
+    return concat(tables)
+
+
+@dataclass(frozen=True)
+class HashSplit:
+    """Which rows are kept.
+
+    Attributes
+    ----------
+    low, high : float
+        Of the numbers from 0 to 1 that the content of rows and the seed decide, those
+        that are kept: low is, high not.
+    seed : int
+    target : str or None
+        Column that is no part of the content, and must have a value.
+    group : str or None
+        Column that alone decides, so that rows with one value go together.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    seed: int = 0
+    target: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class FilteredPart:
+    """Those rows of a part that a rule keeps."""
+
+    part: Part
+    rule: HashSplit
+
+    @property
+    def name(self) -> str:
+        """That of the part."""
+        return self.part.name
+
+    @property
+    def file(self) -> FileState | None:
+        """The file that holds the rows, where there is one."""
+        return getattr(self.part, "file", None)
+
+    # Not known before they have been read
+    n_rows = None
+
+    def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
+        """Yield the rows that are kept, in their order."""
+        rule = self.rule
+        for batch in self.part.read(n_bytes):
+            X = batch.X
+            is_kept = np.ones(X.shape[0], bool)
+            if rule.target is not None and isinstance(X, pa.Table):
+                is_kept = ~pc.is_null(X[rule.target], nan_is_null=True).to_numpy()
+                X = X.drop_columns([rule.target])
+            if rule.group is not None:
+                X = X.select([rule.group])
+            if rule.low > 0 or rule.high < 1:
+                numbers = uniform(row_hashes(X), rule.seed)
+                is_kept = is_kept & (numbers >= rule.low) & (numbers < rule.high)
+            yield batch if is_kept.all() else batch.take(is_kept)
+
+
+def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:
+    """The rows of a table that a rule keeps, as a table that is read part by part.
+
+    Whether its columns of text hold numbers was asked of all rows before.
+    """
+    expected = source.n_rows
+    if expected is not None:
+        expected = round(expected * (min(rule.high, 1.0) - max(rule.low, 0.0)))
+    parts = tuple(FilteredPart(part, rule) for part in source.parts)
+    return replace(source, parts=parts, expected=expected, inferred=())

@@ -28,8 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.columns import library_of
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import is_foreign, to_host
-from bochner.engines.local import at_most
-from bochner.engines.prefetch import prefetched
+from bochner.engines.local import at_most, prefetched
 from bochner.engines.progress import Advance, no_advance
 from bochner.notices import once, quiet
 from bochner.sources.base import SourceError, TableSource
@@ -127,7 +126,35 @@ def rowwise(
             columns_of = None if labels is None else partial(_columns, labels)
             if out is None and is_collection(X):
                 return dask_map(X, work, needed, columns_of)
-            return _of_blocks(X, work, needed, columns_of, out)
+            # Answers for all rows of a source, one below the other, or in a file
+            if not isinstance(out, str | os.PathLike | None):
+                raise TypeError(
+                    "out must be the path of a CSV or Parquet file to write to, got "
+                    f"{type(out).__name__}."
+                )
+            X = to_host(X) if is_foreign(X) else X
+            wanted = None if needed is None else tuple(needed)
+            if isinstance(X, TableSource):
+                source = X
+            elif is_collection(X):
+                # Its rows need not be counted
+                selection = Selection(wanted if is_frame_of_dask(X) else None)
+                source = open_collection(X, selection=selection, counts_rows=False)
+            else:
+                source = open_source(X, columns=wanted)
+            if out is None:
+                with closing(prefetched(tables_of(source))) as batches:
+                    answers = [work(inputs_of(rows, needed)) for rows in batches]
+                if not answers:
+                    raise SourceError(f"{source.what}: there are no rows")
+                if isinstance(answers[0], tuple):
+                    return tuple(map(concat, zip(*answers, strict=True)))
+                return concat(answers)
+            assert columns_of is not None
+            write_predictions(
+                source, lambda rows: columns_of(work(inputs_of(rows, needed))), out
+            )
+            return Path(out)
 
         return cast(Method, call)
 
@@ -158,33 +185,6 @@ class MethodCall:
         return getattr(method, "__wrapped__", method)(
             self.model, rows, *self.arguments, **self.named
         )
-
-
-def _of_blocks(
-    X: Any, call: MethodCall, names: Any, columns_of: Columns | None, out: Any
-) -> Any:
-    """The answers for all rows of a source, one below the other, or the path of the
-    file that they are written to.
-    """
-    if not isinstance(out, str | os.PathLike | None):
-        raise TypeError(
-            "out must be the path of a CSV or Parquet file to write to, got "
-            f"{type(out).__name__}."
-        )
-    source = _opened(to_host(X) if is_foreign(X) else X, names)
-    if out is None:
-        with closing(prefetched(tables_of(source))) as batches:
-            answers = [call(inputs_of(rows, names)) for rows in batches]
-        if not answers:
-            raise SourceError(f"{source.what}: there are no rows")
-        if isinstance(answers[0], tuple):
-            return tuple(map(concat, zip(*answers, strict=True)))
-        return concat(answers)
-    assert columns_of is not None
-    write_predictions(
-        source, lambda rows: columns_of(call(inputs_of(rows, names))), out
-    )
-    return Path(out)
 
 
 def class_columns(model: Any) -> list[str]:
@@ -218,9 +218,14 @@ def write_predictions(
     advance : callable
         Is told how many rows are done after each block.
     """
-    if os.path.exists(out) and any(
-        os.path.samefile(path, out) for path in _files(source)
-    ):
+    # The files that the source reads, or has read
+    files = [
+        file
+        for part in source.parts
+        for file in getattr(part, "origins", (getattr(part, "file", None),))
+    ]
+    paths = {file.path for file in files if isinstance(file, FileState)}
+    if os.path.exists(out) and any(os.path.samefile(path, out) for path in paths):
         raise ValueError(
             f"{os.fspath(out)}: the rows are read from this file; give another name "
             "to write to."
@@ -258,27 +263,6 @@ def named_columns(
         for k in range(several[0].shape[1])
         for what, values in named.items()
     }
-
-
-def _opened(X: Any, names: Sequence[str] | None) -> TableSource:
-    """What rows are read from; those of Dask need not be counted."""
-    if isinstance(X, TableSource):
-        return X
-    columns = None if names is None else tuple(names)
-    if not is_collection(X):
-        return open_source(X, columns=columns)
-    selection = Selection(columns if is_frame_of_dask(X) else None)
-    return open_collection(X, selection=selection, counts_rows=False)
-
-
-def _files(source: TableSource) -> set[str]:
-    """Paths of the files that a source reads, or has read."""
-    files = [
-        file
-        for part in source.parts
-        for file in getattr(part, "origins", (getattr(part, "file", None),))
-    ]
-    return {file.path for file in files if isinstance(file, FileState)}
 
 
 def tables_of(source: TableSource) -> Iterator[Any]:

@@ -26,13 +26,12 @@ from bochner.data.table_statistic import (
     rounded,
 )
 from bochner.engines.base import Engine
-from bochner.engines.local import LOCAL, in_threads, pause, shards
-from bochner.engines.prefetch import prefetched
+from bochner.engines.local import LOCAL, in_threads, pause, prefetched, shards
 from bochner.engines.progress import Advance, no_advance
 from bochner.engines.sums import reduce
 from bochner.scores.measures import require_scale
 from bochner.settings import current
-from bochner.sources.base import Batch, Part, SourceError, TableSource
+from bochner.sources.base import Batch, Part, SourceError, TableSource, total
 from bochner.sources.rows import (
     MOST_PIECES,
     PartChecksum,
@@ -86,9 +85,7 @@ class RowSample:
 
     @property
     def batch(self) -> Batch:
-        """The rows; ValueError where there are none at all."""
-        if not self._pieces:
-            raise ValueError("No rows have been drawn.")
+        """The rows, at least one."""
         self._leave_out(most_pieces=1, spare=1)
         return self._pieces[0]
 
@@ -163,7 +160,7 @@ class TableSummary:
     @property
     def n_rows(self) -> int | None:
         """Number of all rows; None where it is not known."""
-        return None if None in self.counts else sum(count or 0 for count in self.counts)
+        return total(self.counts)
 
     @property
     def sample(self) -> Batch:
@@ -179,8 +176,19 @@ class TableSummary:
         weight = np.ones(n) if weight is None else weight
         self.table += TableStatistic.of(X, weight, kinds=self.table.expected())
         self.table.keep_heaviest(self.most_categories)
-        if y is not None:
-            self._add_targets(y, weight)
+        columns = None if y is None else y.reshape(n, -1)
+        if columns is not None and self.classes is not None:
+            if columns.shape[1] != 1:
+                raise SourceError(f"labels must be one column, not {columns.shape[1]}")
+            self._add_labels(label_weights(columns[:, 0], weight))
+        elif columns is not None:
+            if columns.dtype == object:
+                raise SourceError(
+                    "the target holds text; for classes use KernelMachineClassifier"
+                )
+            counts = weight > 0
+            summary = Summary.of(columns[counts].astype(np.float64), weight[counts])
+            self.targets = _sum(self.targets, summary)
         self.drawn.add(rows, first)
         self.n_seen += n
         self.weight += float(weight.sum())
@@ -212,21 +220,6 @@ class TableSummary:
         self.weight += other.weight
         self.largest_weight = max(self.largest_weight, other.largest_weight)
         return self
-
-    def _add_targets(self, y: NDArray, weight: NDArray) -> None:
-        columns = y.reshape(len(y), -1)
-        if self.classes is not None:
-            if columns.shape[1] != 1:
-                raise SourceError(f"labels must be one column, not {columns.shape[1]}")
-            self._add_labels(label_weights(columns[:, 0], weight))
-            return
-        if y.dtype == object:
-            raise SourceError(
-                "the target holds text; for classes use KernelMachineClassifier"
-            )
-        counts = weight > 0
-        summary = Summary.of(columns[counts].astype(np.float64), weight[counts])
-        self.targets = _sum(self.targets, summary)
 
     def _add_labels(self, weights: dict[Any, float]) -> None:
         classes = self.classes if self.classes is not None else {}
@@ -374,7 +367,7 @@ def scan(
     partly = source.sample is not None
     apart = not partly and None not in counts
     edges = shards(len(counts), 1) if apart else [(0, len(counts))]
-    firsts = np.cumsum([0, *(count or 0 for count in counts)]) if apart else [0]
+    firsts = np.cumsum([0, *(count or 0 for count in counts)])
     items = [(source.parts[a:b], int(firsts[a])) for a, b in edges]
     X = (
         np.empty((0, input_schema))

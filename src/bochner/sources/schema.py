@@ -1,13 +1,18 @@
-"""Columns and rows that are wanted of a table, and one schema for tables of many
-files or batches.
+"""Columns and rows that are wanted of a table, what columns are like, and one schema
+for tables of many files or batches.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +21,98 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.notices import listed
-from bochner.sources.base import Batch, SourceError
-from bochner.sources.column_values import require_distinct
+from bochner.sources.base import Batch, SourceError, TableSource
 from bochner.sources.paths import reason
+
+# What Arrow calls an index of pandas that has no name
+NAMELESS = re.compile(r"__index_level_\d+__")
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values are whole or floating-point numbers."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values are text."""
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+FEW = 0.1  # share of the values of a column, at most, that make text of it by mistake
+SHOWN_CHARACTERS = 40  # characters of a value
+NUMBER = r"^\s*[+-]?(\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?\s*$"
+WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
+
+
+def require_distinct(names: Sequence[str]) -> None:
+    """Raise SourceError where some names of columns are equal."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if not twice:
+        return
+    problem = f"column names repeat: {listed(twice)}"
+    if "" in twice:
+        numbers = [str(k) for k, name in enumerate(names, 1) if name == ""]
+        problem = f"columns {', '.join(numbers[:-1])} and {numbers[-1]} have no name"
+    raise SourceError(f"{problem}; give each column a name of its own")
+
+
+def why_text(source: TableSource, name: str) -> str:
+    """Why a column of files of text is no column of numbers, where few of its values
+    are none, and the cure; else empty.
+
+    Reads all rows where the type of the column is that of its values.
+    """
+    if name not in source.inferred:
+        return ""
+    parts: Sequence[Any] = source.parts
+    comma = parts[0].text.dialect.decimal_point == ","
+    number = NUMBER.replace("{point}", "," if comma else r"\.")
+    n_values = 0
+    n_odd = 0
+    first = ""
+    have_commas = True
+    for part in parts:
+        above = 0
+        for batch in part.read():
+            column = batch.X[name]
+            is_odd = pc.invert(pc.match_substring_regex(column, number))
+            n_values += len(column) - column.null_count
+            n_odd += pc.sum(is_odd).as_py() or 0
+            if n_odd and not first:
+                row = pc.index(is_odd, True).as_py()
+                value = column[row].as_py()
+                if len(value) > SHOWN_CHARACTERS:
+                    value = f"{value[:SHOWN_CHARACTERS]}..."
+                several = len({other.place for other in parts}) > 1
+                of_file = f" of {os.path.basename(part.place)}" if several else ""
+                first = f"{value!r} in line {part.line(above + row)}{of_file}"
+            odd = column.filter(is_odd)
+            matches = pc.match_substring_regex(odd, WITH_COMMAS)
+            have_commas = have_commas and pc.all(matches, min_count=0).as_py()
+            above += len(column)
+    if 0 < n_odd <= FEW * n_values:
+        return (
+            f"is text because of {n_odd:,} of {n_values:,} values, first {first}; "
+            "write numbers there, or nothing"
+        )
+    if n_odd and have_commas:
+        if comma:
+            return f"has points between thousands, first {first}; write nothing there"
+        return (
+            f"has numbers with commas, first {first}; write a decimal point, and "
+            "nothing between thousands"
+        )
+    return ""
+
+
+def index_columns(schema: pa.Schema) -> list[str]:
+    """Columns of a Parquet or Arrow file that were the index of a data frame of
+    pandas.
+    """
+    said = []  # where it is not written by pandas, or by one of long ago
+    with suppress(KeyError, TypeError, ValueError):
+        said = list(json.loads((schema.metadata or {})[b"pandas"])["index_columns"])
+    return [name for name in schema.names if name in said or NAMELESS.fullmatch(name)]
 
 
 @dataclass(frozen=True)
@@ -305,10 +399,21 @@ def fitted(table: pa.Table, schema: pa.Schema, place: str = "") -> pa.Table:
     table = table.select(schema.names)
     if table.schema.types == schema.types:
         return table
-    columns = zip(schema, table.columns, strict=True)
-    return pa.table(
-        [_cast(values, column, place) for column, values in columns], names=schema.names
-    )
+    columns = []
+    for column, values in zip(schema, table.columns, strict=True):
+        kind = values.type if pa.types.is_null(column.type) else column.type
+        try:
+            if not pa.types.is_dictionary(kind):
+                values = values.cast(value_type(values.type))
+            values = values.cast(kind)
+        except pa.ArrowException as error:
+            raise SourceError(
+                f"{place}{': ' if place else ''}column {column.name!r} does not fit "
+                f"its type {column.type} ({reason(error)}); it holds {values.type} "
+                "values: give all rows one type, or another one in schema="
+            ) from error
+        columns.append(values)
+    return pa.table(columns, names=schema.names)
 
 
 def bare(schema: pa.Schema) -> pa.Schema:
@@ -342,28 +447,14 @@ def decoded(schema: pa.Schema) -> pa.Schema:
     return pa.schema([column.with_type(value_type(column.type)) for column in schema])
 
 
-def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedArray:
-    if pa.types.is_null(column.type):
-        return values
-    try:
-        if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(
-            column.type
-        ):
-            values = values.cast(values.type.value_type)
-        return values.cast(column.type)
-    except pa.ArrowException as error:
-        raise SourceError(
-            f"{place}{': ' if place else ''}column {column.name!r} does not fit its "
-            f"type {column.type} ({reason(error)}); it holds {values.type} values: "
-            "give all rows one type, or another one in schema="
-        ) from error
-
-
 def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """The type that holds the values of two; None where there is none."""
     if a == b:
         return a
-    if pa.null() not in (a, b) and _is_bytes(a) != _is_bytes(b):
+    are_bytes = {
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in (a, b)
+    }
+    if pa.null() not in (a, b) and len(are_bytes) > 1:
         return None
     both = [pa.schema([("", kind)]) for kind in (a, b)]
     try:
@@ -372,58 +463,13 @@ def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return None
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-class Layout(NamedTuple):
-    """What all batches have in common.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema or int
-        Of tables; the number of columns of arrays.
-    sparse, with_y, with_weight : bool
-    """
-
-    schema: pa.Schema | int
-    sparse: bool = False
-    with_y: bool = False
-    with_weight: bool = False
-
-    @classmethod
-    def of(cls, batch: Batch) -> Layout:
-        """That of a batch."""
-        X = batch.X
-        schema = X.schema if isinstance(X, pa.Table) else X.shape[1]
-        return cls(
-            schema, sp.issparse(X), batch.y is not None, batch.weight is not None
-        )
-
-    def require(self, batch: Batch, place: str) -> None:
-        """Raise SourceError where a later batch is of another kind, or has another
-        number of columns.
-        """
-        other = Layout.of(batch)
-        kind, other_kind = _kind(self), _kind(other)
-        if kind != other_kind:
-            raise SourceError(
-                f"{place}: {other_kind}, where {kind} is expected; give all rows in "
-                "one form"
-            )
-        if isinstance(self.schema, int) and self.schema != other.schema:
-            raise SourceError(
-                f"{place}: {other.schema} columns, where {self.schema} are expected; "
-                "give all rows the same columns"
-            )
-
-
-def _kind(layout: Layout) -> str:
-    kind = "a sparse matrix" if layout.sparse else "an array"
-    if isinstance(layout.schema, pa.Schema):
-        kind = "a table"
-    more = ["y"] * layout.with_y + ["weights"] * layout.with_weight
-    return f"{kind} with {' and '.join(more)}" if more else kind
+def form_of(batch: Batch) -> str:
+    """What a batch is, in words."""
+    form = "a sparse matrix" if sp.issparse(batch.X) else "an array"
+    if isinstance(batch.X, pa.Table):
+        form = "a table"
+    more = ["y"] * (batch.y is not None) + ["weights"] * (batch.weight is not None)
+    return f"{form} with {' and '.join(more)}" if more else form
 
 
 @dataclass(frozen=True)
@@ -434,34 +480,38 @@ class Columns:
     Attributes
     ----------
     selection : Selection
-    layout : Layout
-        Of the columns that are needed, as the first batch has them.
+    form : str
+        What all batches are, as of `form_of`.
+    schema : pyarrow.Schema or int
+        Of the columns that are needed, as the first batch has them; the number of
+        columns of arrays.
     """
 
     selection: Selection
-    layout: Layout
+    form: str
+    schema: pa.Schema | int
 
     @classmethod
-    def of(cls, layout: Layout, selection: Selection) -> Columns:
-        """Those of batches with the layout of the first; SourceError where some are
-        wanted of arrays.
+    def of(cls, first: Batch, selection: Selection) -> Columns:
+        """Those of batches such as the first, which need not have rows; SourceError
+        where some are wanted of arrays.
         """
-        schema = layout.schema
-        if isinstance(schema, pa.Schema):
+        form = form_of(first)
+        if isinstance(first.X, pa.Table):
+            schema = first.X.schema
             require(schema.names, selection.asked.names, "schema: ")
-            first = "the first batch", selection.needed(schema)
-            needed = unified([first], selection.asked)
-            return cls(selection, layout._replace(schema=needed))
+            wanted = "the first batch", selection.needed(schema)
+            return cls(selection, form, unified([wanted], selection.asked))
         if not takes_all(selection) or selection.types is not None:
             raise SourceError(
                 "columns of arrays have no names; leave out columns=, exclude=, "
                 "where= and schema="
             )
-        return cls(selection, layout)
+        return cls(selection, form, first.X.shape[1])
 
     def kept(self) -> pa.Schema | int:
         """The schema of what is wanted; the number of columns of arrays."""
-        schema = self.layout.schema
+        schema = self.schema
         return schema if isinstance(schema, int) else self.selection.kept(schema)
 
     def take(self, batch: Batch, place: str) -> Batch:
@@ -471,11 +521,23 @@ class Columns:
         Raises
         ------
         SourceError
-            Where it has other columns than the first batch, or values of another kind.
+            Where it is of another form than the first batch, has other columns, or
+            values of another kind.
         """
-        self.layout.require(batch, place)
-        types = self.layout.schema
+        form = form_of(batch)
+        if form != self.form:
+            raise SourceError(
+                f"{place}: {form}, where {self.form} is expected; give all rows in one "
+                "form"
+            )
+        types = self.schema
         if isinstance(types, int):
+            n_columns = batch.X.shape[1]
+            if n_columns != types:
+                raise SourceError(
+                    f"{place}: {n_columns} columns, where {types} are expected; give "
+                    "all rows the same columns"
+                )
             return batch
         # The columns that are needed, in types that hold the values of both batches
         table = batch.X

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import unit_weights
-from bochner.engines.prefetch import prefetched
+from bochner.engines.local import prefetched
 from bochner.sources.base import Batch, Part, SourceError, TableSource, total
 from bochner.sources.rows import PartChecksum, Roles, joined, part_rows, rebatch
 

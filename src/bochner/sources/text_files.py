@@ -15,16 +15,14 @@ from bochner.sources.paths import FileState, arrow_file, reason
 
 def opened_bytes(path: str) -> Any:
     """A stream of the bytes of a file, without its compression."""
-    compression = compression_of(path)
-    stream = arrow_file(path)
-    return pa.CompressedInputStream(stream, compression) if compression else stream
+    return pa.input_stream(arrow_file(path), compression=compression_of(path))
 
 
 def damaged(file: FileState, error: OSError) -> SourceError:
     """What is wrong where the bytes cannot be read; SourceError at once where the
     file is another one by now.
     """
-    file.check(file.path)
+    file.check()
     compression = compression_of(file.path)
     what = f"damaged {compression} file" if compression else "damaged file"
     return SourceError(f"{file.path}: {what} ({reason(error)}); copy it again")

@@ -56,8 +56,8 @@ def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: AnyPath) 
             from pyarrow import csv
 
             suffix = Path(path).suffix.lower()
-            if compression := {".gz": "gzip", ".zst": "zstd"}.get(suffix):
-                file = stack.enter_context(pa.CompressedOutputStream(file, compression))
+            compression = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
+            file = stack.enter_context(pa.output_stream(file, compression=compression))
             options = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
             writer = stack.enter_context(
                 csv.CSVWriter(file, schema, write_options=options)
