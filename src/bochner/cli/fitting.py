@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 from bochner.cli.arguments import Arguments
 from bochner.cli.failures import CommandError, Facts, errors_of
 from bochner.cli.hold_out import Split, hold_out
-from bochner.cli.model_files import check_output, model_facts, write_model
+from bochner.cli.model_files import model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import (
     DECIMAL_COMMAS,
+    check_output,
     fitted_encoder,
     open_table,
     refuse_infinite,
@@ -78,7 +79,7 @@ def fit(**given: Any) -> Facts:
                 )
         notes += target.remarks() if task == "classification" else []
         if isinstance(table, pa.Table):
-            notes += _check_columns(table, target, task, arguments, notes)
+            _check_columns(table, target, task, arguments, notes)
         split = hold_out(table, target, task, arguments, notes)
         with warnings.catch_warnings():
             # The notes have it already
@@ -133,11 +134,11 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
             raise CommandError(f"column '{one}' is {what}; name another one")
     table = open_table(
         path,
-        notes.append,
+        notes,
+        arguments.exclude,
+        [name, *beside],
         as_text=arguments.text or (),
         sample=arguments.sample,
-        exclude=arguments.exclude,
-        named=[name, *beside],
     )
     if not isinstance(table.schema, pa.Schema):
         if beside:
@@ -151,9 +152,7 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
         raise CommandError(
             f"{path}: no column to learn from: there is none besides the target"
         )
-    table, note = with_target_read(table, name, arguments.asked_task, path)
-    notes += [note] if note else []
-    return table
+    return with_target_read(table, name, arguments.asked_task, path, notes)
 
 
 def _scored_and_saved(
@@ -279,12 +278,12 @@ def _check_columns(
     task: str,
     arguments: Arguments,
     notes: list[str],
-) -> list[str]:
-    """Refuse what cannot be learned from, by its row in the file; remarks on what does
-    not look like features.
+) -> None:
+    """Refuse what cannot be learned from, by its row in the file; note what does not
+    look like features.
 
-    There are none on columns whose being text is explained in `notes`, nor on usual
-    targets.
+    There is nothing on columns whose being text is explained in `notes` already, nor on
+    usual targets.
     """
     beside = [arguments.group] if arguments.group else []
     X = table.drop_columns([target.name, *beside])
@@ -294,34 +293,27 @@ def _check_columns(
             "is empty"
         )
     refuse_infinite(X, arguments.data)
-    remarks = list[str]()
-    encoder = fitted_encoder(X, remarks.append, arguments.how_text_is_read)
     said = "\n".join(notes)
+    encoder = fitted_encoder(X, notes, arguments.how_text_is_read)
     for name, column in zip(X.column_names, X.columns, strict=True):
-        kind = column.type
         n = len(column) - column.null_count
-        what = ""
-        if name in encoder.written or n < FEW_ROWS:
+        is_explained = f"Column {name!r} is text because" in said
+        if name in encoder.written or n < FEW_ROWS or is_explained:
             continue
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             distinct = pc.count_distinct(column).as_py()
-            is_explained = f"Column {name!r} is text because" in said
-            if distinct > 0.9 * n and not is_explained:
-                what = (
-                    f"text with {distinct:,} different values in {n:,} rows, like an "
-                    "identifier"
+            if distinct > 0.9 * n:
+                notes.append(
+                    f"Column '{name}' is text with {distinct:,} different values in "
+                    f"{n:,} rows, like an identifier; use --exclude '{name}' to leave "
+                    "it out."
                 )
-        if what:
-            remarks.append(
-                f"Column '{name}' is {what}; use --exclude '{name}' to leave it out."
-            )
     n = target.n_known
     if task == "classification" and target.distinct > max(n // 2, FEW_ROWS):
-        remarks.append(
+        notes.append(
             f"The target has {target.distinct:,} classes in {n:,} rows, like an "
             "identifier."
         )
-    return remarks
 
 
 def plan(**given: Any) -> Facts:

@@ -171,7 +171,7 @@ def _order_in_time(X: pa.Table, asked: Arguments) -> NDArray:
     """Numbers of the rows from the earliest to the latest."""
     column = X.select([asked.time])
     how_text_is_read = asked.how_text_is_read | {"text_features": None}
-    encoder = fitted_encoder(column, lambda note: None, how_text_is_read)
+    encoder = fitted_encoder(column, [], how_text_is_read)
     place = f"{asked.data}: column '{asked.time}'"
     values = encoder.values_of(column, 0)
     if isinstance(values, tuple):
@@ -220,7 +220,7 @@ def _hold_out_by_content(
         return Split(every, every, None, target)
     share = scored_share(source, target.n_known, asked.test_size)
     drawn = drawn_rows(source, share, seed, name, group)
-    X, test = with_target(drawn.X, drawn.y, name, task, path)
+    X, test = with_target(drawn.X, drawn.y, name, task, path, [])
     said = ""
     if group is not None:
         groups = _groups(X, asked)

@@ -93,7 +93,7 @@ def reference_scores(
         batch: Any = drawn_rows(X, share, 1, *beside[:1])
         task = "regression" if classes is None else "classification"
         name = beside[0] if beside else "target"
-        X, target = with_target(batch.X, batch.y, name, task, path)
+        X, target = with_target(batch.X, batch.y, name, task, path, [])
         X = X.drop_columns(beside[2:]) if beside[2:] else X
         y = target.values
     else:

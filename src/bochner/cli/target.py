@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -253,10 +252,10 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
 
 
 def with_target_read(
-    table: pa.Table | TableSource, name: str, asked: str, path: Any
-) -> tuple[pa.Table | TableSource, str]:
+    table: pa.Table | TableSource, name: str, asked: str, path: Any, notes: list[str]
+) -> Any:
     """The table with a target of text as numbers where it holds such as people write
-    them, unless classes are asked for, and a note that says so.
+    them, unless classes are asked for; `notes` are told so.
 
     Of a table that stays where it is, a target that is text because of few values is
     refused.
@@ -264,16 +263,16 @@ def with_target_read(
     if isinstance(table, TableSource):
         if asked == "classification":
             # Text is meant, even if most of it is numbers
-            return replace(table, inferred=()), ""
+            return replace(table, inferred=())
         if why := why_text(table, name):
             raise CommandError(
                 f"{path}: column '{name}' {why}; if it holds classes, use --task "
                 "classification"
             )
-        return table, ""
+        return table
     column = table[name]
     if asked == "classification" or not is_text(column.type):
-        return table, ""
+        return table
     labels, codes = levels(column)
     rows = np.bincount(codes[codes >= 0], minlength=len(labels))
     written = written_kind(dict(zip(labels, rows.tolist(), strict=True)), name)
@@ -283,11 +282,11 @@ def with_target_read(
             "use --task classification if they are classes"
         )
     if base_kind(written.kind) != "number":
-        return table, ""
+        return table
     numbers = as_written(codes, labels, written.kind)[:, 0]
     place = table.column_names.index(name)
-    read = table.set_column(place, name, pa.array(numbers, from_pandas=True))
-    return read, written.note
+    notes.append(written.note)
+    return table.set_column(place, name, pa.array(numbers, from_pandas=True))
 
 
 def summary_of_target(
@@ -303,7 +302,7 @@ def summary_of_target(
     # Of Parquet files one column is read; text has been read already
     if isinstance(table.schema, pa.Schema) and not has_lines(table.parts[0]):
         schema = pa.schema([table.schema.field(name)])
-        with noted(lambda text: None):  # again
+        with noted([]):  # again
             table = open_source(path, columns=[name], schema=schema)
     for part in table.parts:
         first = 0
@@ -332,11 +331,11 @@ def with_target(
     name: str,
     task: str,
     path: Any,
+    notes: list[str],
     asked: str | None = None,
-    note: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, Target]:
     """The other columns of all rows, and the targets of those that have one, as a
-    model of this task predicts them; `note` is told how text was read.
+    model of this task predicts them; `notes` are told how text was read.
 
     Numbers are read from text unless classes are asked for, by default if that is the
     task.
@@ -344,10 +343,7 @@ def with_target(
     if not isinstance(X, pa.Table):
         y = np.asarray(y).astype(np.float64 if task == "regression" else np.int64)
         return X, Target(name, "number", y, np.arange(len(y)), 0)
-    table: Any
-    table, how_it_was_read = with_target_read(X, name, asked or task, path)
-    if how_it_was_read:
-        note(how_it_was_read)
+    table = with_target_read(X, name, asked or task, path, notes)
     target = read_target(table, name, path)
     X = table.drop_columns([name])
     if not len(target.values):
