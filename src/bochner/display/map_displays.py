@@ -57,7 +57,7 @@ class View:
                 f"and got a {type(features).__name__}: of a model or of several maps "
                 "give one single map."
             )
-        self.features = features
+        self.features: Any = features
         self.size_name = str(size_name(features))
         self.unit = "grids" if self.size_name == "n_grids" else "features"
 
