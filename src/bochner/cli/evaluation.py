@@ -181,9 +181,9 @@ def evaluate(
         require_uncertainty(saved, "--interval")
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
     with errors_of(data):
-        scored, more = score(saved.model, X, truth, saved.baseline, data, interval)
+        scored, more = score(saved.model, X, truth, saved.baseline, interval)
     notes += more
-    share = _share(truth, n_rows)
+    share = len(truth.values) / max(n_rows - truth.missing, 1)
     if seen := training_rows_among(saved.model, X, share, saved.rows):
         note = (
             f"These are training rows ({seen}): their scores say nothing of new rows."
@@ -202,11 +202,6 @@ def evaluate(
         "scores": scored,
         "notes": notes,
     }
-
-
-def _share(target: Target, n_rows: int) -> float:
-    """How much of the rows of a table those are that have been read."""
-    return len(target.values) / max(n_rows - target.missing, 1)
 
 
 def true_rows(
@@ -291,7 +286,7 @@ def report(
         saved.references,
         saved.rows,
         _row_numbers(truth, n_rows),
-        _share(truth, n_rows),
+        len(truth.values) / max(n_rows - truth.missing, 1),
         tuple(lines),
         saved.rows_held_out,
     )

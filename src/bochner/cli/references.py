@@ -116,5 +116,5 @@ def reference_scores(
                 # Of classes that are not among the rows drawn there is no share
                 has_all = classes is None or len(fitted.classes_) == len(classes)
                 of_baseline = baseline if has_all else None
-                scores[name] = score(fitted, *split.test, of_baseline, path)[0]
+                scores[name] = score(fitted, *split.test, of_baseline)[0]
     return {"rows": len(y), "scores": scores} if scores else None

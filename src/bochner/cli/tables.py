@@ -212,18 +212,13 @@ def check_output(path: Path, *inputs: Path) -> None:
     if not os.access(folder, os.W_OK):
         raise CommandError(f"{path}: the folder '{folder}' cannot be written to")
     for source in inputs:
-        if path.exists() and any(map(path.samefile, _files(source))):
+        # None of an input that cannot be read, as is said where it is opened
+        try:
+            files = files_of(source)
+        except SourceError:
+            files = [source] if source.exists() else []
+        if path.exists() and any(map(path.samefile, files)):
             raise CommandError(
                 f"{path}: is also the input, and would be overwritten; give another "
                 "name"
             )
-
-
-def _files(path: Path) -> list[Path]:
-    """Files that an input stands for; none where it cannot be read, as is said where it
-    is opened.
-    """
-    try:
-        return files_of(path)
-    except SourceError:
-        return [path] if path.exists() else []
