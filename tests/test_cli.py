@@ -1057,14 +1057,14 @@ def test_a_column_of_the_model_is_no_index_of_rows(folder, done):
 )
 def test_task_follows_from_the_target(values, task):
     read = read_target(pa.table({"y": values}), "y", "t.csv")
-    learned, reason = learned_task(TargetSummary.of(read), "auto", "t.csv")
+    learned, reason = learned_task(TargetSummary.of(read), "auto")
     assert learned == task
     assert reason
     other = "regression" if task == "classification" else "classification"
     if read.kind in ("integer", "boolean") and len(np.unique(read.values)) < len(
         read.values
     ):
-        assert learned_task(TargetSummary.of(read), other, "t.csv") == (other, "")
+        assert learned_task(TargetSummary.of(read), other) == (other, "")
 
 
 @pytest.mark.parametrize(

@@ -9,5 +9,8 @@ from bochner.cli.tables import open_table, read_rows
 
 def read_table(path, note=lambda text: None, **options):
     """The table in a file; a `note` is told what the command says of it."""
-    table = open_table(Path(path), note, **options)
+    notes = []
+    table = open_table(Path(path), notes, **options)
+    for text in notes:
+        note(text)
     return table if isinstance(table, pa.Table) else read_rows(table).X

@@ -10,7 +10,6 @@ from typing import Any
 from markupsafe import Markup, escape
 
 NAME_WIDTH = 40  # characters of a name of a column or level that are shown
-VOID = frozenset({"meta", "br", "hr"})
 STEERING = frozenset(
     "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )  # change the order of text
@@ -51,17 +50,13 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
     *children : Markup, or any value
         Escaped where it is no markup.
     **attributes : any value
-        `class_` is the attribute "class", `aria_label` "aria-label"; None and False
-        leave one out, True has no value.
+        `class_` is the attribute "class", `aria_label` "aria-label".
     """
-    given = []
+    given = ""
     for key, value in attributes.items():
-        if value is None or value is False:
-            continue
         key = key.rstrip("_").replace("_", "-")
-        given.append(f" {key}" if value is True else f' {key}="{text(value)}"')
-    start = f"<{name}{''.join(given)}>"
-    return Markup(start if name in VOID else f"{start}{joined(children)}</{name}>")
+        given += f' {key}="{text(value)}"'
+    return Markup(f"<{name}{given}>{joined(children)}</{name}>")
 
 
 def table(
@@ -115,12 +110,10 @@ def cut_all(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
     """
     wholes = list(map(_seen, names))
     head, tail = width // 2, (width - 1) // 2
-    middle_out = {
-        whole: f"{whole[:head]}…{whole[len(whole) - tail :]}"
-        for whole in wholes
-        if len(whole) > width
-    }
-    shown = {whole: middle_out.get(whole, whole) for whole in wholes}
+    shown = dict(zip(wholes, wholes, strict=True))
+    for whole in wholes:
+        if len(whole) > width:
+            shown[whole] = f"{whole[:head]}…{whole[len(whole) - tail :]}"
     alike = _alike(shown)
     while alike:
         group = alike.pop()

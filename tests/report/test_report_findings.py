@@ -23,10 +23,10 @@ from bochner.explanations.effects import own_values
 from bochner.kernels import Gaussian
 from bochner.markup import number
 from bochner.persistence import load, save
-from bochner.report.class_charts import classes
 from bochner.report.findings import Origin, find
 from bochner.report.given_columns import capped_share, columns
 from bochner.report.given_rows import Rows, predict
+from bochner.report.model_charts import classes
 from bochner.report.worst_rows import neighbours, worst
 
 

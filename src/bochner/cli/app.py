@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect as inspection
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -61,22 +61,6 @@ def dask_client(address: str) -> Any:
         ) from error
 
 
-@contextmanager
-def _run_with(
-    memory_limit: str | None = None,
-    device: str | None = None,
-    dask: str | None = None,
-    **_: Any,
-) -> Iterator[None]:
-    """Set memory limit, device and engine for the block."""
-    with (
-        settings(memory_limit=memory_limit, device=device),
-        nullcontext() if dask is None else dask_client(dask) as engine,
-        settings(engine=engine),
-    ):
-        yield
-
-
 def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare a command by the function that is decorated; the one of the same name in
     a module, imported once it is called, does the work.
@@ -109,26 +93,36 @@ def _command(module: str) -> Callable[[Callable[..., None]], Callable[..., None]
                 # Loaded before, code does not count
                 for code in CODE if "memory_limit" in arguments else ():
                     import_module(code)
-                with _run_with(**arguments):
+                limit, device = map(arguments.get, ("memory_limit", "device"))
+                address = arguments.get("dask")
+                with (
+                    settings(memory_limit=limit, device=device),
+                    nullcontext() if address is None else dask_client(address) as dask,
+                    settings(engine=dask),
+                ):
                     report = work(**arguments)
-                seconds = CLOCK.seconds() - start
-                cost = {"seconds": seconds, "peak_memory_bytes": peak_bytes()}
-                files: dict[str, str] = {
-                    one: str(arguments[one])
-                    for one in ("model", "data", "out")
-                    if one in arguments
+                facts = {
+                    "command": name,
+                    "seconds": CLOCK.seconds() - start,
+                    "peak_memory_bytes": peak_bytes(),
                 }
-                show({"command": name, **cost, **files, **report}, json)
+                for file in ("model", "data", "out"):
+                    if file in arguments:
+                        facts[file] = str(arguments[file])
+                show(facts | report, json)
 
-        keyword = inspection.Parameter.KEYWORD_ONLY
         signature = inspection.signature(declared, eval_str=True)
         parameters = [*signature.parameters.values()]
         for last, kind in (("json", options.Json), ("traceback", options.Traceback)):
             parameters.append(
-                inspection.Parameter(last, keyword, default=False, annotation=kind)
+                inspection.Parameter(
+                    last,
+                    inspection.Parameter.KEYWORD_ONLY,
+                    default=False,
+                    annotation=kind,
+                )
             )
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
         app.command()(run)
         return run
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bochner.cli.failures import CommandError, Facts, errors_of, printable
-from bochner.cli.model_files import SavedModel, check_output, read_model
-from bochner.cli.tables import some_rows
+from bochner.cli.model_files import SavedModel, read_model
+from bochner.cli.tables import check_output, some_rows
 from bochner.cli.target import Target, score, with_target
 from bochner.data.outliers import drawn
 from bochner.engines.progress import progress
@@ -64,7 +64,7 @@ def predict(
     if std or interval is not None:
         require_uncertainty(saved, "--std" if interval is None else "--interval")
     notes = list[str]()
-    source = saved.open_rows(data, notes.append)
+    source = saved.open_rows(data, notes)
     target = "target" if saved.target is None else saved.target
     written = list[str]()
     unseen = Counter[str]()
@@ -120,7 +120,7 @@ def explain(model: Path, data: Path, out: Path, rows: int) -> Facts:
     check_output(out, data, model)
     saved = read_model(model, "explain")
     notes = list[str]()
-    source = saved.open_rows(data, notes.append)
+    source = saved.open_rows(data, notes)
     n_rows = source.n_rows or 0
     with errors_of(data):
         # As few rows of a large table are read as give enough of them by chance
@@ -181,9 +181,9 @@ def evaluate(
         require_uncertainty(saved, "--interval")
     saved, X, truth, n_rows = true_rows(saved, data, target, notes)
     with errors_of(data):
-        scored, more = score(saved.model, X, truth, saved.baseline, data, interval)
+        scored, more = score(saved.model, X, truth, saved.baseline, interval)
     notes += more
-    share = _share(truth, n_rows)
+    share = len(truth.values) / max(n_rows - truth.missing, 1)
     if seen := training_rows_among(saved.model, X, share, saved.rows):
         note = (
             f"These are training rows ({seen}): their scores say nothing of new rows."
@@ -202,11 +202,6 @@ def evaluate(
         "scores": scored,
         "notes": notes,
     }
-
-
-def _share(target: Target, n_rows: int) -> float:
-    """How much of the rows of a table those are that have been read."""
-    return len(target.values) / max(n_rows - target.missing, 1)
 
 
 def true_rows(
@@ -238,7 +233,7 @@ def true_rows(
             f"its target{cure}"
         )
     saved = replace(saved, target=name)
-    source = saved.open_rows(data, notes.append, name)
+    source = saved.open_rows(data, notes, name)
     n_rows = source.n_rows or 0
     with errors_of(data):
         if source.names is not None:
@@ -253,9 +248,7 @@ def true_rows(
         classes = getattr(saved.model, "classes_", None)
         is_text = classes is not None and classes.dtype.kind in "OU"
         asked = "classification" if is_text else "auto"
-        X, target = with_target(
-            rows.X, rows.y, name, saved.task, data, asked, notes.append
-        )
+        X, target = with_target(rows.X, rows.y, name, saved.task, data, notes, asked)
         X = saved.inputs(X, data, 0 if share == 1 else None)
         return saved, take_rows(X, target.rows), target, n_rows
 
@@ -293,7 +286,7 @@ def report(
         saved.references,
         saved.rows,
         _row_numbers(truth, n_rows),
-        _share(truth, n_rows),
+        len(truth.values) / max(n_rows - truth.missing, 1),
         tuple(lines),
         saved.rows_held_out,
     )

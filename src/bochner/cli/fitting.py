@@ -14,22 +14,23 @@ import pyarrow.compute as pc
 
 from bochner.cli.arguments import Arguments
 from bochner.cli.failures import CommandError, Facts, errors_of
-from bochner.cli.hold_out import Split, hold_out
-from bochner.cli.model_files import check_output, model_facts, write_model
+from bochner.cli.hold_out import hold_out
+from bochner.cli.model_files import model_facts, write_model
 from bochner.cli.references import reference_scores
 from bochner.cli.tables import (
     DECIMAL_COMMAS,
+    check_output,
     fitted_encoder,
     open_table,
     refuse_infinite,
 )
 from bochner.cli.target import (
-    TargetSummary,
     learned_task,
     score,
     summary_of_target,
     with_target_read,
 )
+from bochner.data.written_values import is_missing_word
 from bochner.notices import listed
 from bochner.planning.plan import table_shape
 from bochner.sources.base import TableSource
@@ -63,11 +64,14 @@ def fit(**given: Any) -> Facts:
     """Fit a model, score it on held-out rows, and save one fitted on all rows."""
     arguments = Arguments(**given)
     path = arguments.data
+    out = arguments.out
     notes: list[str] = []
-    table = _opened(arguments, notes)
+    n_test = 0
+    scored = others = n_saved = None
     with errors_of(path):
+        table = _opened(arguments, notes)
         target = summary_of_target(table, arguments.target, arguments.asked_task, path)
-        task, reason = learned_task(target, arguments.asked_task, path)
+        task, reason = learned_task(target, arguments.asked_task)
         for option in ("uncertainty", "unbounded"):
             if task == "classification" and getattr(arguments, option):
                 is_text = target.kind in ("text", "category")
@@ -76,9 +80,51 @@ def fit(**given: Any) -> Facts:
                     f"{path}: column '{target.name}' holds classes; --{option} is "
                     f"for regression: leave it out{cure}"
                 )
-        notes += target.remarks() if task == "classification" else []
+        if task == "classification":
+            words = [
+                label
+                for label in target.classes()
+                if isinstance(label, str) and is_missing_word(label)
+            ]
+            if words:
+                notes.append(
+                    f"Column {target.name!r}: {listed(words)} may stand for a missing "
+                    "value, and counts as a class; write nothing there to leave such "
+                    "rows out."
+                )
         if isinstance(table, pa.Table):
-            notes += _check_columns(table, target, task, arguments, notes)
+            # Columns that cannot be learned from, or do not look like features; what
+            # is text for a reason that the notes tell is explained already
+            beside = [arguments.group] if arguments.group else []
+            X = table.drop_columns([target.name, *beside])
+            if not any(column.null_count < len(column) for column in X.columns):
+                raise CommandError(
+                    f"{path}: no column to learn from: every column but the target is "
+                    "empty"
+                )
+            refuse_infinite(X, path)
+            said = "\n".join(notes)
+            encoder = fitted_encoder(X, notes, arguments.how_text_is_read)
+            for name, column in zip(X.column_names, X.columns, strict=True):
+                kind = column.type
+                n = len(column) - column.null_count
+                is_explained = f"Column {name!r} is text because" in said
+                if name in encoder.written or n < FEW_ROWS or is_explained:
+                    continue
+                if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                    distinct = pc.count_distinct(column).as_py()
+                    if distinct > 0.9 * n:
+                        notes.append(
+                            f"Column '{name}' is text with {distinct:,} different "
+                            f"values in {n:,} rows, like an identifier; use --exclude "
+                            f"'{name}' to leave it out."
+                        )
+            n = target.n_known
+            if task == "classification" and target.distinct > max(n // 2, FEW_ROWS):
+                notes.append(
+                    f"The target has {target.distinct:,} classes in {n:,} rows, like "
+                    "an identifier."
+                )
         split = hold_out(table, target, task, arguments, notes)
         with warnings.catch_warnings():
             # The notes have it already
@@ -89,16 +135,50 @@ def fit(**given: Any) -> Facts:
                     gaps = f"{column} has missing values, and had none"
                     warnings.filterwarnings("ignore", re.escape(column + read))
                     warnings.filterwarnings("ignore", re.escape(gaps))
-            form: Facts = {"decimal_commas": DECIMAL_COMMAS in notes}
-            if isinstance(table, TableSource) and table.sparse:
-                form["first_index"] = getattr(table.parts[0], "first_index", None)
-            report = _scored_and_saved(arguments, split, target, task, form)
+            n_train = split.train_target.n_known
+            model = estimator_of(arguments, task).fit(*split.train)
+            facts = model_facts(model)
+            guesses = [] if model.report_ is None else model.report_.guesses
+            of_baseline, baseline = split.train_target.baseline(task)
+            if split.test is not None:
+                n_test = len(split.test[1].values)
+                scored, remarks = score(model, *split.test, of_baseline)
+                notes += remarks
+                if remark := remark_on_score(scored, n_test, model, baseline):
+                    notes.append(remark)
+                others = reference_scores(split, n_train, model, of_baseline, path)
+            if out is not None:
+                if split.test is not None:
+                    if task == "classification" and set(target.classes()) - set(
+                        model.classes_.tolist()
+                    ):
+                        model = estimator_of(arguments, task).fit(*split.all_rows)
+                        notes.append(
+                            "The saved model was chosen again on all rows, as the test "
+                            "rows have classes that the training rows lack; it is "
+                            "another one than was scored."
+                        )
+                    else:
+                        model = model.refit(*split.all_rows)
+                n_saved = target.n_known
+                told: Facts = {
+                    "rows": n_saved,
+                    "baseline": target.baseline(task)[0],
+                    "rows_held_out": split.said,
+                    "options": arguments.options,
+                    "scores": scored,
+                    "references": others,
+                    "decimal_commas": DECIMAL_COMMAS in notes,
+                }
+                if isinstance(table, TableSource) and table.sparse:
+                    told["first_index"] = getattr(table.parts[0], "first_index", None)
+                write_model(model, out, arguments.target, task, told)
     n_columns = table.schema
     if isinstance(n_columns, pa.Schema):
         n_columns = len(n_columns) - 1 - (arguments.group is not None)
     by = "group" if arguments.group else "time" if arguments.time else "chance"
     return {
-        "rows": target.n_rows,
+        "rows": target.n_known + target.missing,
         "rows_without_target": target.missing,
         "columns": n_columns,
         "target": target.name,
@@ -107,8 +187,16 @@ def fit(**given: Any) -> Facts:
         "task_can_change": target.kind in ("integer", "boolean"),
         "seed": arguments.seed,
         "split": {"by": by, "column": arguments.group or arguments.time},
-        **report,
-        "notes": notes + report["notes"],
+        "rows_train": n_train,
+        "rows_test": n_test,
+        "rows_test_are": split.said or None,
+        "scores": scored,
+        "references": others,
+        "baseline": baseline,
+        "model": facts,
+        "out": None if out is None else str(out),
+        "rows_saved_model": n_saved,
+        "notes": notes + guesses,
     }
 
 
@@ -133,11 +221,11 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
             raise CommandError(f"column '{one}' is {what}; name another one")
     table = open_table(
         path,
-        notes.append,
+        notes,
+        arguments.exclude,
+        [name, *beside],
         as_text=arguments.text or (),
         sample=arguments.sample,
-        exclude=arguments.exclude,
-        named=[name, *beside],
     )
     if not isinstance(table.schema, pa.Schema):
         if beside:
@@ -146,78 +234,12 @@ def _opened(arguments: Arguments, notes: list[str]) -> pa.Table | TableSource:
             )
         return table
     names = table.schema.names
-    require(names, [name, *beside], f"{path}: ")
+    require(names, [name, *beside])
     if names == [name] or {*names} == {name, arguments.group}:
         raise CommandError(
             f"{path}: no column to learn from: there is none besides the target"
         )
-    table, note = with_target_read(table, name, arguments.asked_task, path)
-    notes += [note] if note else []
-    return table
-
-
-def _scored_and_saved(
-    arguments: Arguments,
-    split: Split,
-    target: TargetSummary,
-    task: str,
-    form: Facts,
-) -> Facts:
-    """Fit on the rows that are not held out, score, and fit on all of them if the
-    model is to be saved, with the form that later files have as well.
-    """
-    path = arguments.data
-    out = arguments.out
-    n_train = split.train_target.n_known
-    n_test = 0
-    scored = others = n_saved = None
-    notes: list[str] = []
-    model = estimator_of(arguments, task).fit(*split.train)
-    facts = model_facts(model)
-    guesses = [] if model.report_ is None else model.report_.guesses
-    of_baseline, baseline = split.train_target.baseline(task)
-    if split.test is not None:
-        n_test = len(split.test[1].values)
-        scored, notes = score(model, *split.test, of_baseline, path)
-        if remark := remark_on_score(scored, n_test, model, baseline):
-            notes.append(remark)
-        others = reference_scores(split, n_train, model, of_baseline, path)
-    if out is not None:
-        if split.test is not None:
-            if task == "classification" and set(target.classes()) - set(
-                model.classes_.tolist()
-            ):
-                model = estimator_of(arguments, task).fit(*split.all_rows)
-                notes.append(
-                    "The saved model was chosen again on all rows, as the test rows "
-                    "have classes that the training rows lack; it is another one than "
-                    "was scored."
-                )
-            else:
-                model = model.refit(*split.all_rows)
-        n_saved = target.n_known
-        told = {
-            "rows": n_saved,
-            "baseline": target.baseline(task)[0],
-            "rows_held_out": split.said,
-            "options": arguments.options,
-            "scores": scored,
-            "references": others,
-            **form,
-        }
-        write_model(model, out, arguments.target, task, told)
-    return {
-        "rows_train": n_train,
-        "rows_test": n_test,
-        "rows_test_are": split.said or None,
-        "scores": scored,
-        "references": others,
-        "baseline": baseline,
-        "model": facts,
-        "out": None if out is None else str(out),
-        "rows_saved_model": n_saved,
-        "notes": notes + guesses,
-    }
+    return with_target_read(table, name, arguments.asked_task, notes)
 
 
 def remark_on_score(
@@ -271,57 +293,6 @@ def remark_on_score(
         f"The score is nearly perfect, and {listed(telling)} {tells} the target: "
         f"{are} known before the target is? If not, --exclude leaves a column out."
     )
-
-
-def _check_columns(
-    table: pa.Table,
-    target: TargetSummary,
-    task: str,
-    arguments: Arguments,
-    notes: list[str],
-) -> list[str]:
-    """Refuse what cannot be learned from, by its row in the file; remarks on what does
-    not look like features.
-
-    There are none on columns whose being text is explained in `notes`, nor on usual
-    targets.
-    """
-    beside = [arguments.group] if arguments.group else []
-    X = table.drop_columns([target.name, *beside])
-    if not any(column.null_count < len(column) for column in X.columns):
-        raise CommandError(
-            f"{arguments.data}: no column to learn from: every column but the target "
-            "is empty"
-        )
-    refuse_infinite(X, arguments.data)
-    remarks = list[str]()
-    encoder = fitted_encoder(X, remarks.append, arguments.how_text_is_read)
-    said = "\n".join(notes)
-    for name, column in zip(X.column_names, X.columns, strict=True):
-        kind = column.type
-        n = len(column) - column.null_count
-        what = ""
-        if name in encoder.written or n < FEW_ROWS:
-            continue
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            distinct = pc.count_distinct(column).as_py()
-            is_explained = f"Column {name!r} is text because" in said
-            if distinct > 0.9 * n and not is_explained:
-                what = (
-                    f"text with {distinct:,} different values in {n:,} rows, like an "
-                    "identifier"
-                )
-        if what:
-            remarks.append(
-                f"Column '{name}' is {what}; use --exclude '{name}' to leave it out."
-            )
-    n = target.n_known
-    if task == "classification" and target.distinct > max(n // 2, FEW_ROWS):
-        remarks.append(
-            f"The target has {target.distinct:,} classes in {n:,} rows, like an "
-            "identifier."
-        )
-    return remarks
 
 
 def plan(**given: Any) -> Facts:

@@ -70,6 +70,8 @@ def hold_out(
     class as there is in all rows, else by a hash of the content of each row. Where
     groups are named, whole ones are held out; where time is, the latest rows.
     """
+    from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold
+
     if isinstance(table, TableSource):
         return _hold_out_by_content(table, target, task, asked)
     truth = read_target(table, target.name, asked.data)
@@ -77,7 +79,24 @@ def hold_out(
     X = table.drop_columns([target.name])
     X = X.take(truth.rows) if truth.missing else X
     if asked.time is not None:
-        order = _order_in_time(X, asked)
+        # From the earliest row to the latest
+        column = X.select([asked.time])
+        how_text_is_read = asked.how_text_is_read | {"text_features": None}
+        values = fitted_encoder(column, [], how_text_is_read).values_of(column, 0)
+        place = f"{asked.data}: column '{asked.time}'"
+        if isinstance(values, tuple):
+            raise CommandError(
+                f"{place} holds text that is not read as dates; --time needs dates or "
+                "numbers"
+            )
+        time = values[:, 0]
+        missing = np.isnan(time)
+        if missing.any():
+            raise CommandError(
+                f"{place} is missing in {np.count_nonzero(missing):,} rows; --time "
+                "needs one for each row"
+            )
+        order = np.argsort(time, kind="stable")
         X = X.take(order)
         truth = truth.take(order)
     if asked.group is not None:
@@ -95,7 +114,26 @@ def hold_out(
         return Split(every, every, None, target)
     said = ""
     if truth.group is not None:
-        train, test = _split_groups(truth.group, truth, task, asked)
+        # Whole groups, of classes with about equal shares
+        n_groups = len(set(truth.group.tolist()))
+        if n_groups < FEWEST_GROUPS:
+            raise CommandError(
+                f"{asked.data}: column '{asked.group}' has {n_groups} "
+                f"group{'s' * (n_groups > 1)}, and a score needs {FEWEST_GROUPS}: use "
+                "--test-size 0, or leave out --group"
+            )
+        n_folds = min(max(round(1 / size), 2), n_groups)
+        splitter: Any = GroupShuffleSplit(1, test_size=size, random_state=asked.seed)
+        if task == "classification" and size <= 1 / 2:
+            splitter = StratifiedGroupKFold(
+                n_folds, shuffle=True, random_state=asked.seed
+            )
+        train, test = next(splitter.split(truth.values, truth.values, truth.group))
+        if len(set(truth.group[train].tolist())) < FEWEST_GROUPS - 1:
+            raise CommandError(
+                f"{asked.data}: a test split of {100 * size:g} % leaves one group to "
+                "learn from: use a smaller --test-size"
+            )
         said = _whole_groups(truth.group[test], asked)
     elif asked.time is not None:
         n_train = n - math.ceil(size * n)
@@ -140,55 +178,6 @@ def _groups(X: pa.Table, asked: Arguments) -> NDArray:
     return column.to_numpy()
 
 
-def _split_groups(
-    groups: NDArray, target: Target, task: str, asked: Arguments
-) -> tuple[NDArray, NDArray]:
-    """Whole groups to learn and to test, of classes with about equal shares."""
-    from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold
-
-    size = asked.test_size
-    n_groups = len(set(groups.tolist()))
-    if n_groups < FEWEST_GROUPS:
-        raise CommandError(
-            f"{asked.data}: column '{asked.group}' has {n_groups} "
-            f"group{'s' * (n_groups > 1)}, and a score needs {FEWEST_GROUPS}: use "
-            "--test-size 0, or leave out --group"
-        )
-    n_folds = min(max(round(1 / size), 2), n_groups)
-    splitter: Any = GroupShuffleSplit(1, test_size=size, random_state=asked.seed)
-    if task == "classification" and size <= 1 / 2:
-        splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=asked.seed)
-    train, test = next(splitter.split(target.values, target.values, groups))
-    if len(set(groups[train].tolist())) < FEWEST_GROUPS - 1:
-        raise CommandError(
-            f"{asked.data}: a test split of {100 * size:g} % leaves one group to "
-            "learn from: use a smaller --test-size"
-        )
-    return train, test
-
-
-def _order_in_time(X: pa.Table, asked: Arguments) -> NDArray:
-    """Numbers of the rows from the earliest to the latest."""
-    column = X.select([asked.time])
-    how_text_is_read = asked.how_text_is_read | {"text_features": None}
-    encoder = fitted_encoder(column, lambda note: None, how_text_is_read)
-    place = f"{asked.data}: column '{asked.time}'"
-    values = encoder.values_of(column, 0)
-    if isinstance(values, tuple):
-        raise CommandError(
-            f"{place} holds text that is not read as dates; --time needs dates or "
-            "numbers"
-        )
-    time = values[:, 0]
-    missing = np.isnan(time)
-    if missing.any():
-        raise CommandError(
-            f"{place} is missing in {np.count_nonzero(missing):,} rows; --time needs "
-            "one for each row"
-        )
-    return np.argsort(time, kind="stable")
-
-
 def _hold_out_by_content(
     source: TableSource, target: TargetSummary, task: str, asked: Arguments
 ) -> Split:
@@ -220,7 +209,7 @@ def _hold_out_by_content(
         return Split(every, every, None, target)
     share = scored_share(source, target.n_known, asked.test_size)
     drawn = drawn_rows(source, share, seed, name, group)
-    X, test = with_target(drawn.X, drawn.y, name, task, path)
+    X, test = with_target(drawn.X, drawn.y, name, task, path, [])
     said = ""
     if group is not None:
         groups = _groups(X, asked)

@@ -5,8 +5,6 @@ target and what `fit` measured.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.cli.failures import CommandError, Facts, errors_of, inconsistent
-from bochner.cli.tables import finite_inputs, open_rows
+from bochner.cli.tables import open_rows, refuse_infinite
 from bochner.data.file_kinds import COMPRESSED, HEAD, kind_by_content, kind_by_name
 from bochner.data.written_values import WRITTEN
 from bochner.estimators.interpretation import MOST_COLUMNS, most_relevant
 from bochner.features import BinningFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.notices import listed, quiet
-from bochner.sources.base import SourceError, TableSource
-from bochner.sources.paths import files_of
+from bochner.sources.base import TableSource
+from bochner.sources.rowwise import inputs_of
+from bochner.sources.schema import Selection
 
 # Beside the target and the task
 FACTS = (
@@ -92,9 +91,7 @@ class SavedModel:
         names = getattr(self.model, "feature_names_in_", None)
         return None if names is None else [str(name) for name in names]
 
-    def open_rows(
-        self, path: Path, note: Callable[[str], None], *named: str
-    ) -> TableSource:
+    def open_rows(self, path: Path, notes: list[str], *named: str) -> TableSource:
         """A table with rows for the model; `named` are columns beside its inputs.
 
         What was text in the fit is text, whatever its values look like in a CSV, also
@@ -108,17 +105,14 @@ class SavedModel:
         classes = getattr(self.model, "classes_", np.empty(0))
         if classes.dtype.kind in "OU" and self.target is not None:
             text.append(self.target)
-        n_columns = None if columns else self.model.n_features_in_
-        return open_rows(
-            path,
-            note,
-            text,
-            named=[*columns, *named],
-            n_columns=n_columns,
+        selection = Selection(
+            named=(*columns, *named),
+            types=None if columns else self.model.n_features_in_,
             has_decimal_commas=bool(self.decimal_commas),
             first_index=self.first_index,
             others_may_differ=True,
         )
+        return open_rows(path, notes, selection, text)
 
     def inputs(self, table: Any, path: Path, first: int | None = 0) -> Any:
         """The columns that the model needs, in its order; CommandError for those
@@ -149,7 +143,11 @@ class SavedModel:
                     "columns without names; give a file with just these, in their order"
                 )
             return np.stack([column.to_numpy() for column in table.columns], axis=1)
-        return finite_inputs(table, names, path, first)
+        with errors_of(path):
+            X = inputs_of(table, names)
+        if first is not None:
+            refuse_infinite(X, path, first)
+        return X
 
 
 def write_model(model: Any, path: Path, target: str, task: str, facts: Facts) -> None:
@@ -205,41 +203,6 @@ def read_model(path: Path, method: str = "predict") -> SavedModel:
     except Exception as error:
         raise inconsistent(path, error) from error
     return saved
-
-
-def check_output(path: Path, *inputs: Path) -> None:
-    """Raise CommandError where a file could not be written, before any work."""
-    # Takes links in a circle as they are
-    folder = Path(os.path.realpath(path)).parent
-    if not folder.is_dir():
-        raise CommandError(
-            f"{path}: the folder '{folder}' does not exist; create it first"
-        )
-    if path.is_dir():
-        raise CommandError(f"{path}: is a folder; give the name of a file")
-    if path.exists() and not path.is_file():
-        raise CommandError(
-            f"{path}: is not a regular file, and would be replaced by one; give "
-            "another name"
-        )
-    if not os.access(folder, os.W_OK):
-        raise CommandError(f"{path}: the folder '{folder}' cannot be written to")
-    for source in inputs:
-        if path.exists() and any(map(path.samefile, _files(source))):
-            raise CommandError(
-                f"{path}: is also the input, and would be overwritten; give another "
-                "name"
-            )
-
-
-def _files(path: Path) -> list[Path]:
-    """Files that an input stands for; none where it cannot be read, as is said where it
-    is opened.
-    """
-    try:
-        return files_of(path)
-    except SourceError:
-        return [path] if path.exists() else []
 
 
 def model_facts(model: Any) -> Facts:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,13 +44,14 @@ def _parameter(name: str, metavar: str, help: str = "") -> Any:
 
 def _checked(is_right: Callable[[Any], Any], message: str) -> Callable[[Any], Any]:
     """Callback of an option: what is given, or wrong usage with a message that has a
-    place for it.
+    place for it, where it is not right or a ValueError.
     """
 
     def check(value: Any) -> Any:
-        if value is not None and not is_right(value):
-            raise typer.BadParameter(message.format(value))
-        return value
+        with suppress(ValueError):
+            if value is None or is_right(value):
+                return value
+        raise typer.BadParameter(message.format(value))
 
     return check
 
@@ -91,17 +93,6 @@ def page_name(text: str) -> Path:
     if path.suffix.lower() not in (".html", ".htm"):
         raise typer.BadParameter(f"'{path}' must end in .html")
     return path
-
-
-def _size(size: str | None) -> str | None:
-    try:
-        if size is not None:
-            as_bytes(size)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{size!r} is not a size such as 1.5GB or '600 MB'"
-        ) from None
-    return size
 
 
 Data = Annotated[
@@ -228,7 +219,7 @@ Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        callback=_size,
+        callback=_checked(as_bytes, "{!r} is not a size such as 1.5GB or '600 MB'"),
         help="Upper limit of the memory to use, such as 1.5GB.",
     ),
 ]

@@ -93,7 +93,7 @@ def reference_scores(
         batch: Any = drawn_rows(X, share, 1, *beside[:1])
         task = "regression" if classes is None else "classification"
         name = beside[0] if beside else "target"
-        X, target = with_target(batch.X, batch.y, name, task, path)
+        X, target = with_target(batch.X, batch.y, name, task, path, [])
         X = X.drop_columns(beside[2:]) if beside[2:] else X
         y = target.values
     else:
@@ -116,5 +116,5 @@ def reference_scores(
                 # Of classes that are not among the rows drawn there is no share
                 has_all = classes is None or len(fitted.classes_) == len(classes)
                 of_baseline = baseline if has_all else None
-                scores[name] = score(fitted, *split.test, of_baseline, path)[0]
+                scores[name] = score(fitted, *split.test, of_baseline)[0]
     return {"rows": len(y), "scores": scores} if scores else None

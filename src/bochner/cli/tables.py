@@ -1,13 +1,14 @@
 """Opens the tables that commands are given: small ones are read into memory, others
-stay where they are.
+stay where they are; and checks that a file can be written beside them.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from bochner.sources.csv_text import CsvText, whole_file
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.rows import HashSplit, filter_rows, joined
-from bochner.sources.rowwise import inputs_of
 from bochner.sources.schema import Selection
 
 TEXT_KINDS = "csv", "tsv", "arff"
@@ -36,15 +36,10 @@ SCORED_ROWS = 1 << 18
 
 def open_rows(
     path: Path,
-    note: Callable[[str], None],
+    notes: list[str],
+    selection: Selection,
     as_text: Collection[str] = (),
     sample: int | None = None,
-    exclude: Collection[str] = (),
-    named: Collection[str] = (),
-    n_columns: int | None = None,
-    has_decimal_commas: bool = False,
-    first_index: int | None = None,
-    others_may_differ: bool = False,
 ) -> TableSource:
     """A table that is read part by part.
 
@@ -52,70 +47,58 @@ def open_rows(
     ----------
     path : Path
         Of a file or folder, or a pattern.
-    note : callable
+    notes : list of str
         Is told what a user should know.
+    selection : Selection
+        Without the types of columns, but for the number of those of a LIBSVM file, the
+        last of which may have no values in it.
     as_text : collection of str
         Columns of CSV files whose values are text, whatever they look like.
     sample : int, optional
         First rows that stand for all.
-    exclude : collection of str
-        Columns that are left out; of several files they may be in some only.
-    named : collection of str
-        Columns that are no index of the rows.
-    n_columns : int, optional
-        Of a LIBSVM file, the last of which may have no values in it.
-    has_decimal_commas : bool, default=False
-        Whether commas are decimal in CSV files that do not tell.
-    first_index : int, optional
-        Index of the first column of LIBSVM files, where these may not tell.
-    others_may_differ : bool, default=False
-        Whether columns that are not named may be in some of several files only.
     """
-    if exclude and kind_of(files_of(path)[0]) == "libsvm":
-        raise CommandError(f"{path}: its columns have no names; leave out --exclude")
     remarks = list[str]()
-    with noted(remarks.append), errors_of(path):
-        # Columns of CSV files that are text; other files know their types
+    with noted(remarks), errors_of(path):
         first = files_of(path)[0]
-        types: pa.Schema | int | None = None
-        if kind_of(first) == "libsvm":
-            types = n_columns
-        if as_text and kind_of(first) in TEXT_KINDS:
-            names = whole_file(first).dialect.names
+        kind = kind_of(first)
+        if kind != "libsvm":
+            # Columns of CSV files that are text; other files know their types
+            is_text = bool(as_text) and kind in TEXT_KINDS
+            names = whole_file(first).dialect.names if is_text else []
             columns = [(name, pa.string()) for name in as_text if name in names]
-            types = pa.schema(columns) or None
-        left_out = tuple(sorted(exclude))
-        selection = Selection(
-            exclude=left_out,
-            named=tuple(named),
-            types=types,
-            has_decimal_commas=has_decimal_commas,
-            first_index=first_index,
-            others_may_differ=others_may_differ,
-        )
+            selection = replace(selection, types=pa.schema(columns) or None)
+        elif selection.exclude:
+            raise CommandError(
+                f"{path}: its columns have no names; leave out --exclude"
+            )
         source = open_selected(path, selection, sample)
     # What is unusual about the fields of CSV files
     text = getattr(source.parts[0], "text", None)
     if isinstance(text, CsvText):
-        if text.separator not in ", " and kind_of(first) != "tsv":
+        if text.separator not in ", " and kind != "tsv":
             name = "tabs" if text.separator == "\t" else repr(text.separator)
-            note(f"Fields are separated by {name}.")
+            notes.append(f"Fields are separated by {name}.")
         if text.dialect.decimal_point == ",":
-            note(DECIMAL_COMMAS)
+            notes.append(DECIMAL_COMMAS)
     if source.sparse and getattr(source.parts[0], "first_index", 1) == 0:
-        note(FROM_ZERO)
-    for remark in dict.fromkeys(remarks):
-        note(remark)
+        notes.append(FROM_ZERO)
+    notes += dict.fromkeys(remarks)
     return source
 
 
 def open_table(
-    path: Path, note: Callable[[str], None], **options: Any
+    path: Path,
+    notes: list[str],
+    exclude: Collection[str] = (),
+    named: Collection[str] = (),
+    **options: Any,
 ) -> pa.Table | TableSource:
     """A table in memory, or a source where it is too large for that, has no names, or
-    is to be sampled; options as of `open_rows`.
+    is to be sampled; the columns that are left out and those that are no index of the
+    rows, and options as of `open_rows`.
     """
-    source = open_rows(path, note, **options)
+    selection = Selection(exclude=tuple(sorted(exclude)), named=tuple(named))
+    source = open_rows(path, notes, selection, **options)
     if source.sample is not None or source.names is None or not _is_small(source):
         return source
     return read_rows(source).X
@@ -128,21 +111,21 @@ def _is_small(source: TableSource) -> bool:
 
 
 @contextmanager
-def noted(note: Callable[[str], None]) -> Iterator[None]:
-    """Tell of what is warned inside."""
+def noted(notes: list[str]) -> Iterator[None]:
+    """Note what is warned inside."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for one in caught:
-        if issubclass(one.category, UserWarning):
-            note(str(one.message))
+    notes += [
+        str(one.message) for one in caught if issubclass(one.category, UserWarning)
+    ]
 
 
 def fitted_encoder(
-    X: pa.Table, note: Callable[[str], None], how_text_is_read: Facts
+    X: pa.Table, notes: list[str], how_text_is_read: Facts
 ) -> TableEncoder:
-    """The encoder of a table; `note` is told what it has to say."""
-    with noted(note):
+    """The encoder of a table; `notes` are told what it has to say."""
+    with noted(notes):
         return TableEncoder(**how_text_is_read).fit(X)
 
 
@@ -153,19 +136,6 @@ def refuse_infinite(X: pa.Table, path: Path, first: int = 0) -> None:
     if infinite := infinite_value(X, first):
         place = place_of(path, infinite.row)
         raise CommandError(f"{path}: {infinite.message_at(place)}")
-
-
-def finite_inputs(
-    table: pa.Table, names: list[str], path: Path, first: int | None
-) -> pa.Table:
-    """Some columns of a table, as by `inputs_of`; infinite values are refused but where
-    the number of its first row is None.
-    """
-    with errors_of(path):
-        X = inputs_of(table, names)
-    if first is not None:
-        refuse_infinite(X, path, first)
-    return X
 
 
 def place_of(path: str | os.PathLike[str], row: int) -> str:
@@ -220,3 +190,33 @@ def drawn_rows(
     those that have a target; SourceError where there are none.
     """
     return read_rows(filter_rows(source, HashSplit(0.0, share, seed, target, group)))
+
+
+def check_output(path: Path, *inputs: Path) -> None:
+    """Raise CommandError where a file could not be written, before any work."""
+    # Takes links in a circle as they are
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise CommandError(
+            f"{path}: the folder '{folder}' does not exist; create it first"
+        )
+    if path.is_dir():
+        raise CommandError(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not path.is_file():
+        raise CommandError(
+            f"{path}: is not a regular file, and would be replaced by one; give "
+            "another name"
+        )
+    if not os.access(folder, os.W_OK):
+        raise CommandError(f"{path}: the folder '{folder}' cannot be written to")
+    for source in inputs:
+        # None of an input that cannot be read, as is said where it is opened
+        try:
+            files = files_of(source)
+        except SourceError:
+            files = [source] if source.exists() else []
+        if path.exists() and any(map(path.samefile, files)):
+            raise CommandError(
+                f"{path}: is also the input, and would be overwritten; give another "
+                "name"
+            )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,10 +20,7 @@ from bochner.cli.failures import CommandError, Facts, errors_of, printable
 from bochner.cli.tables import noted, place_of
 from bochner.data.columns import as_written, base_kind, label_places, levels
 from bochner.data.hashes import row_hashes
-from bochner.data.written_values import (
-    is_missing_word,
-    written_kind,
-)
+from bochner.data.written_values import written_kind
 from bochner.notices import listed
 from bochner.scores import summaries as scores
 from bochner.sources.base import TableSource
@@ -99,8 +95,8 @@ class TargetSummary:
     ----------
     name, kind : str
         As of `Target`; numbers are integers as long as no fraction is found.
-    n_rows, missing : int
-        All rows, and those without a value.
+    n_known, missing : int
+        Rows with a value, and those without one.
     total, low, high : float
         Sum and range of the numbers.
     counts : Counter or None
@@ -110,7 +106,7 @@ class TargetSummary:
 
     name: str
     kind: str = ""
-    n_rows: int = 0
+    n_known: int = 0
     missing: int = 0
     total: float = 0.0
     low: float = math.inf
@@ -132,7 +128,7 @@ class TargetSummary:
         return cls(
             target.name,
             target.kind,
-            len(values) + target.missing,
+            len(values),
             target.missing,
             numbers.sum(),
             numbers.min(initial=math.inf),
@@ -149,7 +145,7 @@ class TargetSummary:
         return TargetSummary(
             self.name,
             "number" if "number" in (self.kind, other.kind) else other.kind,
-            self.n_rows + other.n_rows,
+            self.n_known + other.n_known,
             self.missing + other.missing,
             self.total + other.total,
             min(self.low, other.low),
@@ -159,47 +155,21 @@ class TargetSummary:
 
     def without(self, test: Target) -> TargetSummary:
         """The summary of the other rows; their range is that of all."""
-        n_rows = self.n_rows - len(test.values)
+        n_known = self.n_known - len(test.values)
         if test.values.dtype.kind == "f":
             total = self.total - test.values.sum()
-            return replace(self, n_rows=n_rows, total=total)
+            return replace(self, n_known=n_known, total=total)
         counts = Counter(self.counts) - Counter(test.values.tolist())
-        return replace(self, n_rows=n_rows, counts=counts)
-
-    @property
-    def n_known(self) -> int:
-        """Rows with a value."""
-        return self.n_rows - self.missing
+        return replace(self, n_known=n_known, counts=counts)
 
     @property
     def distinct(self) -> int:
         """Number of different values; `MOST_COUNTED`, a lower bound, if not counted."""
         return MOST_COUNTED if self.counts is None else len(self.counts)
 
-    @property
-    def only_value(self) -> Any:
-        """The value of all rows; None where they differ."""
-        if self.counts is None:
-            return self.low if self.low == self.high else None
-        return next(iter(self.counts)) if len(self.counts) == 1 else None
-
     def classes(self) -> dict[Any, int]:
         """Rows of each class, in the order of the classes."""
         return dict(sorted((self.counts or {}).items()))
-
-    def remarks(self) -> list[str]:
-        """A note on classes of text that may stand for a missing value."""
-        words = [
-            label
-            for label in self.classes()
-            if isinstance(label, str) and is_missing_word(label)
-        ]
-        if not words:
-            return []
-        return [
-            f"Column {self.name!r}: {listed(words)} may stand for a missing value, and "
-            "counts as a class; write nothing there to leave such rows out."
-        ]
 
     def baseline(self, task: str) -> tuple[Any, Facts]:
         """Shares of the classes, or the mean; and what a model without inputs predicts,
@@ -253,10 +223,10 @@ def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target
 
 
 def with_target_read(
-    table: pa.Table | TableSource, name: str, asked: str, path: Any
-) -> tuple[pa.Table | TableSource, str]:
+    table: pa.Table | TableSource, name: str, asked: str, notes: list[str]
+) -> Any:
     """The table with a target of text as numbers where it holds such as people write
-    them, unless classes are asked for, and a note that says so.
+    them, unless classes are asked for; `notes` are told so.
 
     Of a table that stays where it is, a target that is text because of few values is
     refused.
@@ -264,30 +234,29 @@ def with_target_read(
     if isinstance(table, TableSource):
         if asked == "classification":
             # Text is meant, even if most of it is numbers
-            return replace(table, inferred=()), ""
+            return replace(table, inferred=())
         if why := why_text(table, name):
-            raise CommandError(
-                f"{path}: column '{name}' {why}; if it holds classes, use --task "
-                "classification"
+            raise ValueError(
+                f"column '{name}' {why}; if it holds classes, use --task classification"
             )
-        return table, ""
+        return table
     column = table[name]
     if asked == "classification" or not is_text(column.type):
-        return table, ""
+        return table
     labels, codes = levels(column)
     rows = np.bincount(codes[codes >= 0], minlength=len(labels))
     written = written_kind(dict(zip(labels, rows.tolist(), strict=True)), name)
     if base_kind(written.kind) not in ("number", "text"):
-        raise CommandError(
-            f"{path}: column '{name}' holds dates or times; turn them into numbers, or "
-            "use --task classification if they are classes"
+        raise ValueError(
+            f"column '{name}' holds dates or times; turn them into numbers, or use "
+            "--task classification if they are classes"
         )
     if base_kind(written.kind) != "number":
-        return table, ""
+        return table
     numbers = as_written(codes, labels, written.kind)[:, 0]
     place = table.column_names.index(name)
-    read = table.set_column(place, name, pa.array(numbers, from_pandas=True))
-    return read, written.note
+    notes.append(written.note)
+    return table.set_column(place, name, pa.array(numbers, from_pandas=True))
 
 
 def summary_of_target(
@@ -303,7 +272,7 @@ def summary_of_target(
     # Of Parquet files one column is read; text has been read already
     if isinstance(table.schema, pa.Schema) and not has_lines(table.parts[0]):
         schema = pa.schema([table.schema.field(name)])
-        with noted(lambda text: None):  # again
+        with noted([]):  # again
             table = open_source(path, columns=[name], schema=schema)
     for part in table.parts:
         first = 0
@@ -332,11 +301,11 @@ def with_target(
     name: str,
     task: str,
     path: Any,
+    notes: list[str],
     asked: str | None = None,
-    note: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, Target]:
     """The other columns of all rows, and the targets of those that have one, as a
-    model of this task predicts them; `note` is told how text was read.
+    model of this task predicts them; `notes` are told how text was read.
 
     Numbers are read from text unless classes are asked for, by default if that is the
     task.
@@ -344,14 +313,11 @@ def with_target(
     if not isinstance(X, pa.Table):
         y = np.asarray(y).astype(np.float64 if task == "regression" else np.int64)
         return X, Target(name, "number", y, np.arange(len(y)), 0)
-    table: Any
-    table, how_it_was_read = with_target_read(X, name, asked or task, path)
-    if how_it_was_read:
-        note(how_it_was_read)
+    table = with_target_read(X, name, asked or task, notes)
     target = read_target(table, name, path)
     X = table.drop_columns([name])
     if not len(target.values):
-        raise no_values(name, path)
+        raise no_values(name)
     if task == "classification":
         return X, target
     if target.values.dtype.kind not in "biuf":
@@ -361,27 +327,31 @@ def with_target(
     return X, target.as_numbers(path)
 
 
-def no_values(name: str, path: Any) -> CommandError:
+def no_values(name: str) -> ValueError:
     """The error where no row has a target."""
-    return CommandError(
-        f"{path}: column '{name}' has no values; choose another target, or give rows "
-        "that have one"
+    return ValueError(
+        f"column '{name}' has no values; choose another target, or give rows that have "
+        "one"
     )
 
 
-def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str]:
-    """What is learned, and why if it is inferred; CommandError where the target
-    cannot be learned.
+def learned_task(target: TargetSummary, asked: str) -> tuple[str, str]:
+    """What is learned, and why if it is inferred; ValueError where the target cannot be
+    learned.
     """
     n = target.n_known
     name = target.name
     if not n:
-        raise no_values(name, path)
-    if n > 1 and target.only_value is not None:
-        value = printable(target.only_value)
+        raise no_values(name)
+    # Fractions are not counted, and large integers are rounded in their range
+    is_one = target.distinct == 1
+    if target.counts is None:
+        is_one = target.low == target.high
+    if n > 1 and is_one:
+        value = printable(next(iter(target.counts or [target.low])))
         missing = f", and missing in {target.missing:,}" if target.missing else ""
-        raise CommandError(
-            f"{path}: column '{name}' is {value} in all of its {n:,} rows{missing}; "
+        raise ValueError(
+            f"column '{name}' is {value} in all of its {n:,} rows{missing}; "
             "choose another target"
         )
     task = asked
@@ -404,18 +374,18 @@ def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str
     if task == "regression":
         return task, reason
     if target.kind == "number":
-        raise CommandError(
-            f"{path}: column '{name}' holds fractional numbers, not classes; use "
+        raise ValueError(
+            f"column '{name}' holds fractional numbers, not classes; use "
             "--task regression"
         )
     if target.counts is None:
-        raise CommandError(
-            f"{path}: column '{name}' has more than {MOST_COUNTED:,} different "
+        raise ValueError(
+            f"column '{name}' has more than {MOST_COUNTED:,} different "
             "values, like an identifier; choose another target"
         )
     if distinct == n > 2:
-        raise CommandError(
-            f"{path}: column '{name}' has a different value in each of its {n:,} "
+        raise ValueError(
+            f"column '{name}' has a different value in each of its {n:,} "
             "rows, like an identifier; choose another target"
         )
     return task, reason
@@ -500,17 +470,40 @@ def score(
     X: Any,
     target: Target,
     baseline: Any,
-    path: Path,
     coverage: float | None = None,
 ) -> tuple[Facts, list[str]]:
     """Scores of a model on rows with a target, and notes.
 
-    Intervals are scored where the model was fitted with uncertainty: those of
+    Classes that the model does not know are wrong, and have no probability to be
+    scored. Intervals are scored where the model was fitted with uncertainty: those of
     `coverage`, or of 90 %; where it has no such intervals, that is an error if
     `coverage` is given, else a note.
     """
     if hasattr(model, "classes_"):
-        return _score_classes(model, X, target, baseline, path)
+        classes = model.classes_
+        if classes.dtype.kind not in "OU" and target.values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"column '{target.name}' holds text, but the classes of the model are "
+                f"{classes.dtype.name}s"
+            )
+        labels = label_places(target.values.tolist(), classes.tolist())
+        n = len(labels)
+        unknown = np.count_nonzero(labels < 0)
+        if unknown == n > 1:
+            raise ValueError(
+                f"column '{target.name}' holds none of the classes "
+                f"{listed(classes.tolist())}"
+            )
+        predicted = np.searchsorted(classes, model.predict(X))
+        proba = _finite_predictions(model.predict_proba(X))
+        scored = scores.classification(labels, predicted, proba, baseline, target.group)
+        if not unknown:
+            return scored, []
+        rows = f"{unknown:,} of {n:,} rows have" if unknown > 1 else "1 row has"
+        return scored, [
+            f"{rows} a class that is not in the training rows: counted as wrong in the "
+            "accuracy, left out of the other scores."
+        ]
     predicted = _finite_predictions(model.predict(X))
     scored = scores.regression(target.values, predicted, baseline, target.group)
     if not getattr(model, "uncertainty", False):
@@ -524,38 +517,6 @@ def score(
         return scored, [f"Intervals are not scored: {error}"]
     ends = scores.intervals(target.values, interval, asked, target.group)
     return scored | ends, []
-
-
-def _score_classes(
-    model: Any, X: Any, target: Target, baseline: Any, path: Path
-) -> tuple[Facts, list[str]]:
-    """Scores of classes; those that the model does not know are wrong, and have no
-    probability to be scored.
-    """
-    classes = model.classes_
-    if classes.dtype.kind not in "OU" and target.values.dtype.kind not in "biuf":
-        raise CommandError(
-            f"{path}: column '{target.name}' holds text, but the classes of the "
-            f"model are {classes.dtype.name}s"
-        )
-    labels = label_places(target.values.tolist(), classes.tolist())
-    n = len(labels)
-    unknown = np.count_nonzero(labels < 0)
-    if unknown == n > 1:
-        raise CommandError(
-            f"{path}: column '{target.name}' holds none of the classes "
-            f"{listed(classes.tolist())}"
-        )
-    predicted = np.searchsorted(classes, model.predict(X))
-    proba = _finite_predictions(model.predict_proba(X))
-    scored = scores.classification(labels, predicted, proba, baseline, target.group)
-    if not unknown:
-        return scored, []
-    rows = f"{unknown:,} of {n:,} rows have" if unknown > 1 else "1 row has"
-    return scored, [
-        f"{rows} a class that is not in the training rows: counted as wrong in the "
-        "accuracy, left out of the other scores."
-    ]
 
 
 def _finite_predictions(predicted: NDArray) -> NDArray:

@@ -36,16 +36,17 @@ def _of_output(
     """An explanation of one output, and what is added to titles; ValueError where
     the output is not known.
     """
-    names = explanation.output_names
-    if explanation.values.ndim == 2:
-        is_class = explanation.unit.endswith("log-odds")
-        return explanation, f" of {canvas.shortened(names[0])}" if is_class else ""
-    if output is None:
-        raise ValueError(
-            f"There are several outputs: name one as output=, of {', '.join(names)}."
-        )
-    k = column_number(output, names, "output")
-    return explanation.of_output(k), f" of {canvas.shortened(names[k])}"
+    if explanation.values.ndim == 3:
+        names = explanation.output_names
+        if output is None:
+            raise ValueError(
+                "There are several outputs: name one as output=, of "
+                f"{', '.join(names)}."
+            )
+        explanation = explanation.of_output(column_number(output, names, "output"))
+    elif not explanation.unit.endswith("log-odds"):
+        return explanation, ""
+    return explanation, f" of {canvas.shortened(explanation.output_names[0])}"
 
 
 class WaterfallDisplay(Display):

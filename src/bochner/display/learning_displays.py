@@ -311,7 +311,22 @@ class SizeDisplay(Display):
         self.minima_: list[Any] = []
         self.errorbars_: list[Any] = []
         if self.sizes:
-            self._draw_sizes(loss, kwargs)
+            curves: dict[str, list[tuple[float, float]]] = {}
+            for name, size, value in self.sizes:
+                curves.setdefault(name, []).append((size, value))
+            for k, (name, curve) in enumerate(curves.items()):
+                colour, marker = canvas.look(k)
+                tried = np.array(sorted(curve))
+                best = tried[[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]]
+                look: Look = {"marker": marker, "markersize": 4.5, "color": colour}
+                look["label"] = canvas.shortened(name)
+                self.lines_ += self.ax_.plot(*tried.T, **look | kwargs)
+                look = {"color": colour, "markersize": 14, "markeredgecolor": "white"}
+                self.minima_ += self.ax_.plot(*best.T, "*", **look)
+            self.ax_.locator_params(axis="x", integer=True, min_n_ticks=1)
+            title = "Scales tried, the best starred"
+            self.ax_.set(xlabel="Scale of the metric (log2)", ylabel=loss, title=title)
+            canvas.add_legend(self.ax_, self.lines_)
         if not self.candidates:
             return
         ax = self.axes_[-1]
@@ -319,7 +334,7 @@ class SizeDisplay(Display):
         labels = []
         for i, one in enumerate(ranked):
             is_chosen = one.name == self.chosen
-            look: Look = {"fmt": "o", "markersize": 7, "capsize": 3}
+            look = {"fmt": "o", "markersize": 7, "capsize": 3}
             look["color"] = BLUE if is_chosen else GREY
             look["markerfacecolor"] = BLUE if is_chosen else "white"
             self.errorbars_.append(
@@ -337,22 +352,3 @@ class SizeDisplay(Display):
             title += f" on {self.rows_held_out:,} validation rows"
         ends = (len(ranked) - 0.5, -0.5)
         ax.set(xlabel=f"{loss} ± s.e.", title=title, ylim=ends)
-
-    def _draw_sizes(self, loss: str, kwargs: Look) -> None:
-        ax = self.ax_
-        curves: dict[str, list[tuple[float, float]]] = {}
-        for name, size, value in self.sizes:
-            curves.setdefault(name, []).append((size, value))
-        for k, (name, curve) in enumerate(curves.items()):
-            colour, marker = canvas.look(k)
-            tried = np.array(sorted(curve))
-            best = tried[[np.argmin(np.nan_to_num(tried[:, 1], nan=np.inf))]]
-            look = {"marker": marker, "markersize": 4.5, "color": colour}
-            look["label"] = canvas.shortened(name)
-            self.lines_ += ax.plot(*tried.T, **look | kwargs)
-            look = {"color": colour, "markersize": 14, "markeredgecolor": "white"}
-            self.minima_ += ax.plot(*best.T, "*", **look)
-        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
-        title = "Scales tried, the best starred"
-        ax.set(xlabel="Scale of the metric (log2)", ylabel=loss, title=title)
-        canvas.add_legend(ax, self.lines_)

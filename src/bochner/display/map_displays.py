@@ -4,22 +4,113 @@ errors and spectra.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.preprocessing import scale
+from sklearn.utils.validation import check_array
 
-from bochner.data.columns import column_number
+from bochner.arrays import Floats
+from bochner.data.columns import column_names, column_number
 from bochner.data.outliers import drawn
+from bochner.data.table_input import checked_sparse
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, Values
 from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION
-from bochner.display.map_view import estimated_gram, view
 from bochner.display.row_access import principal_axes
+from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
+from bochner.features.leaves import estimated_kernel, size_name
+from bochner.theory.pair_kernels import dense
 
-UNKNOWN_COLUMNS = "How many columns there are is not known: fit the map, or give X."
+
+class View:
+    """A map of random features, fitted or not: its rows, its draws and its kernel.
+
+    Parameters
+    ----------
+    features : FourierFeatures or BinningFeatures
+        ValueError for anything else.
+    kinds : tuple of type, optional
+        What it may be.
+
+    Attributes
+    ----------
+    size_name : str
+        Parameter that is the size of the map.
+    unit : str
+        What the size counts.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        kinds: tuple[type, ...] = (FourierFeatures, BinningFeatures),
+    ) -> None:
+        if not isinstance(features, kinds):
+            raise ValueError(
+                f"This display draws {' or '.join(kind.__name__ for kind in kinds)}, "
+                f"and got a {type(features).__name__}: of a model or of several maps "
+                "give one single map."
+            )
+        self.features: Any = features
+        self.size_name = str(size_name(features))
+        self.unit = "grids" if self.size_name == "n_grids" else "features"
+
+    def rows(self, X: Any) -> Floats:
+        """Rows as a dense array, without any a row of zeros; ValueError for other
+        columns than those of the map, and where their number is not known.
+        """
+        n_columns = getattr(self.features, "n_features_in_", None)
+        if X is None:
+            if n_columns is None:
+                raise ValueError(
+                    "How many columns there are is not known: fit the map, or give X."
+                )
+            return np.zeros((1, n_columns))
+        X = check_array(checked_sparse(X), accept_sparse="csr", dtype=np.float64)
+        if n_columns not in (None, X.shape[1]):
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but the map is one of {n_columns}."
+            )
+        return dense(X)
+
+    def names(self, X: Any, n_columns: int) -> list[str]:
+        """Names of the columns, of the rows or of the fit."""
+        of_fit = getattr(self.features, "feature_names_in_", None)
+        return column_names(getattr(X, "columns", of_fit), n_columns)
+
+    def fitted_map(self, X: NDArray, random_state: int) -> Any:
+        """The map itself where it is fitted and has no bins, which are learned on X;
+        else a clone with its seed, or `random_state` where it has none, fitted on X.
+        """
+        if hasattr(self.features, "n_features_in_") and self.unit == "features":
+            return self.features
+        seed = self.features.random_state
+        return self.new_draw(X, random_state if seed is None else seed)
+
+    def new_draw(self, X: NDArray, seed: Any, **params: Any) -> Any:
+        """A clone with another seed, fitted on X."""
+        features = clone(self.features).set_params(random_state=seed, **params)
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message=".*alone in their bins", category=UserWarning
+            )
+            return features.fit(X)
+
+    def exact(self, X: NDArray, Y: NDArray | None = None) -> Floats:
+        """Kernel matrix that the features estimate."""
+        return estimated_kernel(self.features)(X, X if Y is None else Y)
+
+
+def estimated_gram(features: Any, X: NDArray, n: int | None = None) -> Floats:
+    """z(x)'z(y) of all rows x and all y, or the first n; bins were learned on them."""
+    Z = features.map_rows(X)
+    return dense(Z @ Z[:n].T)
 
 
 class KernelDisplay(Display):
@@ -126,24 +217,17 @@ class KernelDisplay(Display):
             )
         if n_draws < 2:
             raise ValueError(f"n_draws must be at least 2, got {n_draws}.")
-        seen = view(features)
-        # The rows that are known, or a row of zeros
-        if X is not None:
-            start = seen.rows(X)
-        elif seen.fitted:
-            start = np.zeros((1, seen.features.n_features_in_))
-        else:
-            raise ValueError(UNKNOWN_COLUMNS)
+        seen = View(features)
+        start = seen.rows(X)
         names = seen.names(X, start.shape[1])
         direction = column_number(direction, names)
         e = np.eye(len(names))[direction]
         t = np.linspace(0, max_distance, 200)
         line = start[:1] + t[:, np.newaxis] * e
         # Bins are learned on the points of the line
-        is_binned = seen.unit == "grids"
-        rows = line if is_binned else start
-        fit = seen.same_draw if is_binned else seen.fitted_map
-        estimate = estimated_gram(fit(rows, random_state), line, 1)[:, 0]
+        rows = line if seen.unit == "grids" else start
+        one = seen.fitted_map(rows, random_state)
+        estimate = estimated_gram(one, line, 1)[:, 0]
         seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws)
         maps = (seen.new_draw(rows, seed) for seed in seeds.tolist())
         draws = [estimated_gram(one, line, 1)[:, 0] for one in maps]
@@ -271,7 +355,7 @@ class GramDisplay(Display):
         """
         if order not in ORDERS:
             raise ValueError(f"order must be one of {ORDERS}, got {order!r}.")
-        seen = view(features)
+        seen = View(features)
         rows = seen.rows(X)
         rows = rows[drawn(np.arange(len(rows)), max_rows, random_state)]
         if order == "component":
@@ -414,7 +498,7 @@ class ErrorDisplay(Display):
                 f"There must be sizes and draws, got sizes={sizes!r} and "
                 f"n_draws={n_draws}."
             )
-        seen = view(features)
+        seen = View(features)
         rows = np.unique(seen.rows(X), axis=0)
         rows = rows[drawn(np.arange(len(rows)), max_rows, random_state)]
         if len(rows) < 2:
@@ -556,11 +640,8 @@ class SpectrumDisplay(Display):
             Where the map has no frequencies, or its columns are not known, and for a
             coordinate that is none.
         """
-        seen = view(features, FourierFeatures)
-        if X is None and not seen.fitted:
-            raise ValueError(UNKNOWN_COLUMNS)
-        rows = np.empty((0, 0)) if X is None else seen.rows(X)
-        fitted_map = seen.fitted_map(rows, random_state)
+        seen = View(features, (FourierFeatures,))
+        fitted_map = seen.fitted_map(seen.rows(X), random_state)
         d = fitted_map.n_features_in_
         names = seen.names(X, d)
         coordinate = column_number(coordinate, names)

@@ -243,42 +243,6 @@ class Group(NamedTuple):
     n_rows: int
 
 
-def grouped(values: NDArray, inside: NDArray) -> list[Group]:
-    """Coverage of tenths of numbers, or of the most frequent texts.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-        NaN or "" where there is none: a group by itself, the last.
-    inside : boolean array of shape (n,)
-        Whether the target is within its interval.
-    """
-    numbers = values.dtype.kind in "biuf"
-    given = values.astype(np.float64 if numbers else str)
-    has_value = ~np.isnan(given) if numbers else given != ""
-    groups = []
-    if numbers and has_value.any():
-        bins = np.full(len(given), -1)
-        bins[has_value] = equal_count_bins(given[has_value], MOST_GROUPS)
-        for k in range(bins.max() + 1):
-            low, high = given[bins == k].min(), given[bins == k].max()
-            name = number(low)
-            if low < high:
-                name += f" to {number(high)}"
-            groups.append((name, bins == k))
-    elif not numbers:
-        distinct, counts = np.unique(given[has_value], return_counts=True)
-        first = distinct[np.argsort(-counts, kind="stable")][: MOST_GROUPS - 1]
-        groups += [(value, given == value) for value in first.tolist()]
-        groups.append(("others", has_value & ~np.isin(given, first)))
-    groups.append(("missing", ~has_value))
-    return [
-        Group(name, float(inside[in_group].mean()), int(in_group.sum()))
-        for name, in_group in groups
-        if in_group.any()
-    ]
-
-
 class CoverageDisplay(Display):
     """Share of targets within prediction intervals, for many coverages, and by groups
     of rows for one of them.
@@ -445,7 +409,33 @@ class CoverageDisplay(Display):
                 f"{values.shape}."
             )
         low, high = np.asarray(intervals[coverage], np.float64).T
-        groups = grouped(values, (low <= truth) & (truth <= high))
+        inside = (low <= truth) & (truth <= high)
+        # Rows of tenths of numbers, or of the most frequent texts; the last group is
+        # without a value
+        is_number = values.dtype.kind in "biuf"
+        given = values.astype(np.float64 if is_number else str)
+        has_value = ~np.isnan(given) if is_number else given != ""
+        masks = []
+        if is_number and has_value.any():
+            bins = np.full(len(given), -1)
+            bins[has_value] = equal_count_bins(given[has_value], MOST_GROUPS)
+            for k in range(bins.max() + 1):
+                least, largest = given[bins == k].min(), given[bins == k].max()
+                name = number(least)
+                if least < largest:
+                    name += f" to {number(largest)}"
+                masks.append((name, bins == k))
+        elif not is_number:
+            distinct, counts = np.unique(given[has_value], return_counts=True)
+            first = distinct[np.argsort(-counts, kind="stable")][: MOST_GROUPS - 1]
+            masks += [(value, given == value) for value in first.tolist()]
+            masks.append(("others", has_value & ~np.isin(given, first)))
+        masks.append(("missing", ~has_value))
+        groups = [
+            Group(name, float(inside[mask].mean()), int(mask.sum()))
+            for name, mask in masks
+            if mask.any()
+        ]
         return cls(levels, covered, len(truth), groups, by_name or "group", coverage)
 
     def _blocks(self) -> list[Block]:

@@ -696,8 +696,7 @@ class CorrelationDisplay(Display):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.others is not None:
-            check_consistent_length(self.correlations, self.others)
+        check_consistent_length(self.correlations, self.others)
 
     @classmethod
     def from_estimator(cls, model: Any, X: Any = None, y: Any = None) -> Self:

@@ -14,6 +14,7 @@ from typing import Any
 
 from bochner.persistence.container import (
     BLANK,
+    VERSION,
     ModelFileError,
     Path,
     Unreadable,
@@ -210,7 +211,7 @@ def describe(path: Path) -> dict[str, Any]:
     with errors_of(path), open(os.fspath(path), "rb") as file:
         header = read_header(file)
     return {
-        "format_version": header.format_version,
+        "format_version": VERSION,
         "library_version": header.library_version,
         "class": header.tree.get("class"),
         "n_tensors": len(header.tensors),

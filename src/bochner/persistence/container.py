@@ -102,7 +102,6 @@ def digest(chunks: Iterable[Any]) -> str:
 class Header(NamedTuple):
     raw: bytes
     size: int
-    format_version: int
     library_version: str
     checksum: str
     metadata: dict[str, str]
@@ -169,7 +168,6 @@ def read_header(file: BinaryIO) -> Header:
     return Header(
         head + text,
         size,
-        int(version),
         metadata["library_version"],
         checksum,
         user_metadata,

@@ -4,7 +4,6 @@ interactions, learned distance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,6 @@ from bochner.display import (
     MetricDisplay,
     WaterfallDisplay,
 )
-from bochner.explanations import Explanation
 from bochner.markup import Markup, cut, number, table
 from bochner.report.charts import SHADES, display_chart
 from bochner.report.explained import MOST_PAIRED_WHOLE
@@ -50,31 +48,23 @@ def metric(findings: Findings) -> dict[str, Any] | None:
 
 
 def attribution(findings: Findings) -> dict[str, Any] | None:
-    """Shapley values of some rows as points, and those of three rows as steps."""
+    """Shapley values of some rows as points, and those of three rows as steps with what
+    there is to say of them.
+    """
     whole = findings.explained.attribution
     if whole is None:
         return None
+    predictions = findings.predictions
+    has_classes = whole.values.ndim == 3
     one = whole
-    if whole.values.ndim == 3:
+    if has_classes:
         # Of several classes the most frequent one
-        labels = findings.predictions.truth
-        n_rows = np.bincount(labels, minlength=whole.values.shape[2])
+        n_rows = np.bincount(predictions.truth, minlength=whole.values.shape[2])
         one = whole.of_output(int(n_rows.argmax()))
     display = BeeswarmDisplay.from_explanation(one, max_columns=10)
-    return {
-        "swarm": display_chart("swarm", display),
-        "numbers": one._repr_html_(),
-        "steps": list(_steps(findings, whole)),
-    }
-
-
-def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str]]:
-    """Three rows with what there is to say, of several classes each by the class that
-    is predicted.
-    """
-    predictions = findings.predictions
+    facts = {"swarm": display_chart("swarm", display), "numbers": one._repr_html_()}
+    steps = []
     for place, (what, i) in enumerate(findings.explained.told):
-        one = whole
         truth, predicted = findings.rows.y[i], predictions.predicted[i]
         if predictions.proba is None:
             outcome = f"True {number(float(truth))}, predicted {number(predicted)}."
@@ -82,13 +72,14 @@ def _steps(findings: Findings, whole: Explanation) -> Iterator[tuple[Markup, str
             p = predictions.proba[i]
             outcome = f"True {cut(truth)}, predicted {cut(predicted)}"
             outcome += f" with probability {p.max():.3f}."
-            if whole.values.ndim == 3:
-                one = whole.of_output(int(p.argmax()))
+            # Of several classes the one that is predicted
+            one = whole.of_output(int(p.argmax())) if has_classes else whole
         drawn = WaterfallDisplay.from_explanation(one, place, max_columns=8)
         if one.unit.endswith("log-odds"):
             outcome += f" {one.unit.capitalize()} of {cut(one.output_names[0])} above."
         titled = replace(drawn, title=f"Row {findings.rows.numbers[i]:,}, {what}")
-        yield display_chart(f"steps{place}", titled), outcome
+        steps.append((display_chart(f"steps{place}", titled), outcome))
+    return facts | {"steps": steps}
 
 
 def interactions(findings: Findings) -> dict[str, Any] | None:

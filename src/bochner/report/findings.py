@@ -158,6 +158,11 @@ class Findings:
     fitted: Rows | None
     capped: float
 
+    @property
+    def is_class(self) -> bool:
+        """Whether the target is a class."""
+        return self.predictions.proba is not None
+
 
 def find(
     model: Any, X: Any, y: Any, origin: Origin, training: Training = None
@@ -170,6 +175,26 @@ def find(
         origin = replace(origin, baseline=float(model.target_mean_[0]))
     by_size, note = curve_by_size(model, rows)
     share = origin.share * len(rows) / rows.n_given
+    # Of the kernel approximation on pairs of some rows, or why it is not known
+    error: KernelError | str = (
+        "This model has no random features: it holds the kernel with all training rows."
+    )
+    if model.solver_ != "exact":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            some_rows = rows.sample(2000, 4).X
+            try:
+                error = kernel_error(model, some_rows, n_pairs=1000, random_state=0)
+            except (ValueError, TypeError) as reason:
+                error = str(reason)
+    fitted = None
+    if training is not None:
+        X_train, y_train, numbers = training
+        try:
+            fitted = Rows.of(X_train, y_train, model, 1, numbers)
+            predict(model, fitted)
+        except ValueError as reason:
+            raise ValueError(f"Training rows: {reason}") from reason
     return Findings(
         model,
         rows,
@@ -179,39 +204,9 @@ def find(
         explained(model, rows, predictions),
         by_size,
         note,
-        _error(model, rows),
+        error,
         columns(model, rows, predictions),
         training_rows_among(model, rows.X, share, origin.rows_fitted),
-        None if training is None else _fitted(model, *training),
+        fitted,
         0.0 if is_class else capped_share(predictions.truth),
     )
-
-
-def _fitted(model: Any, X: Any, y: Any, numbers: NDArray | None) -> Rows:
-    """Rows of the fit, by their numbers in their table where it is known; ValueError
-    where they do not suit the model.
-    """
-    try:
-        rows = Rows.of(X, y, model, 1, numbers)
-        predict(model, rows)
-    except ValueError as error:
-        raise ValueError(f"Training rows: {error}") from error
-    return rows
-
-
-def _error(model: Any, rows: Rows) -> KernelError | str:
-    """Error of the kernel approximation on pairs of some rows, or why it is not
-    known.
-    """
-    if model.solver_ == "exact":
-        return (
-            "This model has no random features: it holds the kernel with all "
-            "training rows."
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        X = rows.sample(2000, 4).X
-        try:
-            return kernel_error(model, X, n_pairs=1000, random_state=0)
-        except (ValueError, TypeError) as reason:
-            return str(reason)

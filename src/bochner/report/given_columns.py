@@ -114,8 +114,16 @@ def columns(model: Any, rows: Rows, predictions: Predictions) -> list[Column]:
     encoded = as_dense(encoder.encode(checked, np.dtype(np.float32)))
     sources = encoder.sources()
     unseen = encoder.count_unseen(checked)
+    # For each column that is one-to-one with others, one of the others
+    first: dict[bytes, int] = {}
+    twins: dict[int, int] = {}
+    for j, column in enumerate(values):
+        if pattern := _pattern(column):
+            one = first.setdefault(pattern, j)
+            if one < j:
+                twins[j] = one
+                twins.setdefault(one, j)
     # What each column shows
-    twins = _twins(values)
     described = []
     for j, read in enumerate(read_values):
         present_values = [value for value in values[j] if value is not None]
@@ -194,19 +202,6 @@ def _stand_in(present_values: list[Any], n: int) -> str:
     if value is None:
         return ""
     return f"{value:g} in {percent(np.count_nonzero(values == value) / n)} of the rows"
-
-
-def _twins(values: Sequence[Sequence[Any]]) -> dict[int, int]:
-    """For each column that is one-to-one with others, one of the others."""
-    first: dict[bytes, int] = {}
-    twins = {}
-    for j, column in enumerate(values):
-        if pattern := _pattern(column):
-            one = first.setdefault(pattern, j)
-            if one < j:
-                twins[j] = one
-                twins.setdefault(one, j)
-    return twins
 
 
 def _pattern(column: Sequence[Any]) -> bytes:

@@ -122,7 +122,17 @@ def predict(model: Any, rows: Rows) -> Predictions:
     """
     start = CLOCK.seconds()
     if not is_classifier(model):
-        y = _as_numbers(rows.y)
+        try:
+            y = rows.y.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"y holds values that are not numbers ({error}), and the model "
+                "predicts numbers."
+            ) from error
+        if not np.isfinite(y).all():
+            raise ValueError(
+                "y has values that are missing or infinite; leave these rows out."
+            )
         predicted = np.asarray(model.predict(rows.X), np.float64)
         seconds = CLOCK.seconds() - start
         if predicted.ndim != 1:
@@ -142,21 +152,6 @@ def predict(model: Any, rows: Rows) -> Predictions:
     losses = -np.log(np.maximum(shares, np.finfo(float).eps))
     predicted = model.classes_[proba.argmax(axis=1)]
     return Predictions(predicted, proba, labels, losses, seconds)
-
-
-def _as_numbers(y: NDArray) -> NDArray[np.float64]:
-    try:
-        values = y.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"y holds values that are not numbers ({error}), and the model predicts "
-            "numbers."
-        ) from error
-    if not np.isfinite(values).all():
-        raise ValueError(
-            "y has values that are missing or infinite; leave these rows out."
-        )
-    return values
 
 
 def scores(

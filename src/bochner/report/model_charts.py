@@ -1,5 +1,5 @@
 """Draws the target, the choice of the model, what more rows or features would do, and
-residuals.
+how numbers or classes are predicted.
 """
 
 from __future__ import annotations
@@ -9,25 +9,38 @@ from typing import Any
 
 import numpy as np
 from matplotlib.ticker import AutoLocator
-from sklearn.metrics import PredictionErrorDisplay
+from sklearn.metrics import (
+    ConfusionMatrixDisplay,
+    PrecisionRecallDisplay,
+    PredictionErrorDisplay,
+    RocCurveDisplay,
+    average_precision_score,
+    confusion_matrix,
+    precision_recall_fscore_support,
+    roc_auc_score,
+)
 
-from bochner.display import SizeDisplay
-from bochner.display.canvas import BLUE, shortened
+from bochner.display import ReliabilityDisplay, SizeDisplay
+from bochner.display.canvas import BLUE, shortened, shortened_all
 from bochner.display.importance_displays import bar_block, draw_bars
 from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
-from bochner.markup import Markup, cut, number, table
-from bochner.report.charts import chart, display_chart
+from bochner.markup import Markup, cut, cut_all, number, percent, table
+from bochner.report.charts import SHADES, chart, display_chart
 from bochner.report.findings import Findings
 from bochner.scores.measures import Z
 from bochner.selection.report import RowsCurve
+
+MOST_CURVES, NAME = 3, 24
+SQUARE = 4.2  # inches
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def target(findings: Findings) -> Markup:
     """The distribution of the target."""
     name = findings.origin.target or "target"
     title = f"Rows by {cut(name)}"
-    if findings.predictions.proba is None:
+    if not findings.is_class:
         y = findings.predictions.truth
 
         def draw(ax: Any) -> None:
@@ -94,8 +107,7 @@ def features(findings: Findings) -> dict[str, Any] | None:
     what = "features"
     if "n_grids" in kinds:
         what = "features and grids" if "n_components" in kinds else "grids"
-    is_class = findings.predictions.proba is not None
-    label = "Log loss" if is_class else "Mean squared error"
+    label = "Log loss" if findings.is_class else "Mean squared error"
     drawn = loss_chart(f"{label} against {what}", f"Number of {what}", label, curve)
     return {"what": what, "verdict": f"{curve.told(what)}.", "chart": drawn}
 
@@ -132,3 +144,105 @@ def residuals(findings: Findings) -> dict[str, Markup]:
         "chart": chart("residuals", "Residuals against predictions", draw_residuals),
         "sizes": table("Errors, in the unit of the target", ("error", "value"), sizes),
     }
+
+
+def classes(findings: Findings) -> dict[str, Any]:
+    """All pictures and tables."""
+    labels = findings.predictions.truth
+    proba: Any = findings.predictions.proba
+    predicted = proba.argmax(axis=1)
+    names = cut_all(findings.model.classes_.tolist(), NAME)
+    K = len(names)
+    support = np.bincount(labels, minlength=K)
+    first = np.sort(np.argsort(-support, kind="stable")[:12]).tolist()
+    shown = [names[k] for k in first]
+    # Counts of true and predicted classes as cells
+    counts = confusion_matrix(labels, predicted, labels=first)
+    cells = ConfusionMatrixDisplay(counts, display_labels=shortened_all(shown))
+    look: dict[str, Any] = {
+        "cmap": SHADES,
+        "colorbar": False,
+        "values_format": "d",
+        "xticks_rotation": "vertical" if len(first) > MOST_CURVES else "horizontal",
+        "text_kw": {"color": "black"},
+    }
+    height = 1.8 + 0.26 * max(len(first), 5)
+    confusions = chart(
+        "confusions", "Confusion matrix", lambda ax: cells.plot(ax=ax, **look), height
+    )
+    # Scores by class
+    scores = precision_recall_fscore_support(
+        labels, predicted, labels=first, zero_division=np.nan
+    )
+    score_rows = []
+    for k, *values, n in zip(first, *scores, strict=True):
+        areas = [np.nan, np.nan]
+        if 0 < n < len(labels):
+            truth, p = labels == k, proba[:, k]
+            areas = [roc_auc_score(truth, p), average_precision_score(truth, p)]
+        score_rows.append((names[k], f"{n:,}", *map(_share, [*values, *areas])))
+    head_of_scores = ("precision", "recall", "F1", "ROC AUC", "average precision")
+    # Curves of a few classes against the others; thresholds and one curve of two
+    both = [k for k in first if 0 < support[k] < len(labels)]
+    drawn = sorted(both, key=lambda k: -support[k])[:MOST_CURVES]
+    thresholds = None
+    event = "the predicted class is right"
+    if K == 2:
+        drawn = both[-1:]
+        event = f"the class is {names[1]}"
+        # What a threshold on the probability of the second class leads to
+        rows_by_threshold = []
+        for threshold in THRESHOLDS:
+            said = proba[:, 1] >= threshold
+            of_class = precision_recall_fscore_support(
+                labels == 1, said, average="binary", zero_division=np.nan
+            )
+            share = percent(said.mean())
+            rows_by_threshold.append(
+                (f"{threshold:g}", share, *map(_share, of_class[:3]))
+            )
+        start = f"predict {names[1]} from probability"
+        head = (start, "rows predicted so", "precision", "recall", "F1")
+        thresholds = table("Thresholds", head, rows_by_threshold, ())
+    curves = []
+    if drawn:
+        short = shortened_all(names[k] for k in drawn)
+
+        def draw(display: Any, x: str, y: str, ax: Any) -> None:
+            for k, name in zip(drawn, short, strict=True):
+                display.from_predictions(labels == k, proba[:, k], name=name, ax=ax)
+            ax.set(xlabel=x, ylabel=y)
+
+        of = "each class" if len(drawn) > 1 else names[drawn[0]]
+        roc = partial(
+            draw, RocCurveDisplay, "False positive rate", "True positive rate"
+        )
+        precision = partial(draw, PrecisionRecallDisplay, "Recall", "Precision")
+        curves = [
+            chart("roc", f"ROC curve of {of}", roc, SQUARE),
+            chart("precision", f"Precision and recall of {of}", precision, SQUARE),
+        ]
+    # How often what was predicted with a probability came true, in the bins of the
+    # calibration error
+    class_labels = findings.model.classes_
+    display = ReliabilityDisplay.from_predictions(
+        class_labels[labels], np.clip(proba, 0, 1), classes=class_labels
+    )
+    reliability = "Reliability of the probabilities"
+    some = f"The {len(first)} most frequent of {K:,} classes."
+    return {
+        "some": some if len(first) < K else "",
+        "confusions": confusions,
+        "table": table("By class", ("class", "rows", *head_of_scores), score_rows),
+        "curves": curves,
+        "thresholds": thresholds,
+        "calibration": {
+            "event": event,
+            "error": display.curve.error,
+            "chart": display_chart("reliability", display, reliability),
+        },
+    }
+
+
+def _share(value: float) -> str:
+    return "n/a" if np.isnan(value) else f"{value:.3f}"

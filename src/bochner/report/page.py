@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bochner import __version__
 from bochner.markup import Markup, cut, cut_all, cut_named, number, percent, table, text
-from bochner.report import class_charts, explained_charts, model_charts
+from bochner.report import explained_charts, model_charts
 from bochner.report.findings import Findings, Origin
 from bochner.report.given_columns import n_looked_at
 from bochner.report.given_rows import COVERAGE
@@ -42,7 +42,7 @@ def page(findings: Findings) -> str:
     model = findings.model
     origin = findings.origin
     report = model.report_
-    is_class = findings.predictions.proba is not None
+    is_class = findings.is_class
     title = f"Model report: {cut(origin.target or 'target')} "
     title += "(classification)" if is_class else "(regression)"
     title += f", {origin.file}" if origin.file else ""
@@ -72,7 +72,7 @@ def page(findings: Findings) -> str:
         metric=explained_charts.metric(findings),
         more_rows=model_charts.rows(report),
         more_features=model_charts.features(findings),
-        errors=(class_charts.classes if is_class else model_charts.residuals)(findings),
+        errors=(model_charts.classes if is_class else model_charts.residuals)(findings),
         worst=worst(findings),
         effects=explained_charts.effects(findings),
         costs=costs(findings),
@@ -179,13 +179,12 @@ def beside(origin: Origin) -> Markup | None:
 def limits(findings: Findings) -> Iterator[str]:
     """What the model cannot be trusted for, as far as these rows tell."""
     scores = findings.scores
-    predictions = findings.predictions
     n = len(findings.rows)
     if n < 200:
         yield f"The scores are from {n:,} rows only: see their intervals."
-    if predictions.proba is not None:
+    if findings.is_class:
         classes = findings.model.classes_
-        support = np.bincount(predictions.truth, minlength=len(classes))
+        support = np.bincount(findings.predictions.truth, minlength=len(classes))
         if rare := classes[support < RARE].tolist():
             named = ", ".join(cut(name) for name in rare[:5])
             yield (
@@ -247,7 +246,7 @@ def limits(findings: Findings) -> Iterator[str]:
 
 def data(findings: Findings) -> dict[str, Any]:
     """The target and the columns of the given rows."""
-    is_class = findings.predictions.proba is not None
+    is_class = findings.is_class
     head = (
         "column",
         "type",

@@ -24,7 +24,7 @@ def worst(findings: Findings) -> Markup:
     columns.
     """
     predictions = findings.predictions
-    is_class = predictions.proba is not None
+    is_class = findings.is_class
     shown = findings.explained.columns[:6]
     # The rows, and rows near to each
     first = np.argsort(-predictions.losses, kind="stable")[:10]

@@ -24,7 +24,7 @@ from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_count
-from bochner.markup import number, table, tag
+from bochner.markup import Markup, number, table
 from bochner.theory.bounds import binning_claim, fourier_claim, least_error
 from bochner.theory.pair_kernels import (
     bias_and_variance,
@@ -270,7 +270,7 @@ class KernelError:
             table(caption, ("quantity", "value", interval), rows),
             table("By the kernel value", head, groups),
         )
-        return tag("br").join(parts)
+        return Markup("<br>").join(parts)
 
 
 def kernel_error(
