@@ -63,8 +63,8 @@ MONTH, NAMED_MONTH = (
     r"(?P<month>\d{1,2}|[A-Za-z]{3,9}\.?)",
     r"(?P<month>[A-Za-z]{3,9}\.?)",
 )
-# 1.2.10 is as well a version
-YEAR = r"(?P<year>\d{4}|(?<!\d\.\d\.)(?<!\d\.\d\d\.)\d\d)"
+# 1.2.10 is as well a version, and 01.02.10 is none
+YEAR = r"(?P<year>\d{4}|(?<!\b\d\.\d\.)(?<!\b\d\.\d\d\.)(?<!\d\d\.\d\.)\d\d)"
 # A month without a name and without a day is as well a fraction
 FIELDS = {
     "day/month/year": (DAY, MONTH, YEAR),
@@ -73,8 +73,10 @@ FIELDS = {
     "month/year": (NAMED_MONTH, YEAR),
 }
 SEPARATOR = r"(?:\s*[/.,-]\s*|\s+)"
+# Of the week, before a date
+DAY_NAME = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*\.?,?\s+)?"
 DATES = {
-    order: re.compile(rf"{SEPARATOR.join(fields)}(?:(?:\s+|T|,\s*){CLOCK})?")
+    order: re.compile(rf"{DAY_NAME}{SEPARATOR.join(fields)}(?:(?:\s+|T|,\s*){CLOCK})?")
     for order, fields in FIELDS.items()
 }
 SHORT_FIELDS = re.compile(rf"(\d\d){SEPARATOR}\d+{SEPARATOR}(\d\d)(?!\d)")
@@ -91,7 +93,7 @@ NUMBER = re.compile(  # of text with single blanks, see `_tidy`
     r"(?P<second>[-+\N{MINUS SIGN}])?"
     r"(?P<digits>\d[\d.,'\u2019 ]*|[.,]\d+)(?P<power>[eE][-+]?\d+)?(?P<gap> ?)"
     rf"(?P<after>[^\W\d_][^\d() ]{{0,11}}|[%\u2030\u00b0{SIGNS}][^\d() ]{{0,5}})?"
-    r" ?(?P<close>\))?"
+    r" ?(?P<last>[-\N{MINUS SIGN}])?(?P<close>\))?"
 )
 PLAIN = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 GROUPS = {
@@ -219,7 +221,7 @@ def _as_numbers(
     n_fitting = units[unit] + (units[""] if unit else 0)
     if n_fitting < LEAST_NUMBERS * LEAST_NUMBERS * len(head):
         return None
-    if all(match["open"] for match in matches):
+    if all(match["open"] or match["last"] for match in matches):
         return None  # numbers of notes, not negative ones
     # 2) The decimal mark by which most values are numbers
     read: dict[str, dict[str, float]] = {mark: {} for mark in ".,"}
@@ -315,7 +317,7 @@ def number_written(value: str, decimal: str, unit: str) -> float | None:
     number = float(digits.replace(decimal, ".") + (match["power"] or ""))
     if not np.isfinite(number):
         return None
-    signs = [match["sign"], match["second"], match["open"]]
+    signs = [match["sign"], match["second"], match["open"], match["last"]]
     negative = sum(sign is not None and sign != "+" for sign in signs)
     return None if negative > 1 else -number if negative else number
 
