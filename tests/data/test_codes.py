@@ -193,6 +193,29 @@ def test_many_codes_are_told_from_numbers_too(n_levels):
     assert not hold_codes(values, y[:, np.newaxis], weight)
 
 
+@pytest.mark.parametrize(("n_levels", "noise"), [(1000, 1.0), (200, 3.0), (20, 0.5)])
+def test_effects_beyond_chance_are_told(n_levels, noise):
+    """Of many numbers chance leaves about their number, and varies little."""
+    told = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(n_levels, size=2000)
+        y = rng.normal(size=n_levels)[codes] + noise * rng.normal(size=2000)
+        told += hold_codes(codes.astype(float), y[:, np.newaxis], np.ones(2000))
+    assert told >= 8
+
+
+def test_regions_of_sorted_numbers_are_no_codes():
+    """Hundreds of zip codes, whose neighbours are in one region."""
+    rng = np.random.default_rng(0)
+    zips = np.sort(rng.choice(99_999, 800, replace=False))
+    effect = rng.normal(size=20)[zips // 5_000]
+    place = rng.integers(800, size=6_000)
+    for noise in (0.3, 1.0):
+        y = effect[place] + noise * rng.normal(size=6_000)
+        assert not hold_codes(zips[place].astype(float), y[:, None], np.ones(6_000))
+
+
 def test_numbers_of_which_few_come_again_are_no_codes():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(5000, 1))

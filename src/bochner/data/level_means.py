@@ -61,10 +61,12 @@ KEY_BYTES = 8
 # Rows of each of the numbers that may be codes, at least; codes that have columns of
 # their own, between which other numbers lie, as of more they do not
 ROWS_A_CODE, MOST_CODES = 2, 100
-# Times the variance of chance, and share of the differences between codes, left
-# unexplained
+# Standard deviations of chance, and share of the differences between codes, that must
+# be left unexplained
 CLEAR, LEFT = 5.0, 0.3
-ROUGH = 0.6  # share of the latter, that goes from each code to the next
+# Share of the latter, that goes from each code to the next; of many numbers, all but
+# so little over the root of their number
+ROUGH, NEARLY_ALL = 0.6, 6.0
 # Degree of the polynomial of the numbers that must not explain the means of codes
 CUBIC = 3
 ON_A_CUBIC = 4  # numbers that have one through all their means
@@ -364,13 +366,17 @@ def are_codes(tests: Sequence[Floats]) -> bool:
 
     Parameters
     ----------
-    tests : sequence of arrays of shape (5,)
+    tests : sequence of arrays of shape (6,)
         As of `order_test`, of columns that have the same numbers.
     """
-    unexplained, between, jumps, dof, n_numbers = np.sum(tests, axis=0)
+    unexplained, between, jumps, chance, variance, n_numbers = np.sum(tests, axis=0)
+    deviation = np.sqrt(variance)
+    differences = between - chance
+    # Many numbers in no order have nearly all of the differences from each to the next
+    rough = max(ROUGH, 1 - NEARLY_ALL / np.sqrt(n_numbers / len(tests)))
     return bool(
-        unexplained > max(CLEAR * dof, LEFT * between)
-        and jumps > ROUGH * between > 0
+        unexplained - chance > max(CLEAR * deviation, LEFT * differences)
+        and jumps - chance - 2 * deviation > rough * differences > 0
         and n_numbers > ON_A_CUBIC
     )
 
@@ -398,14 +404,14 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
 
     Returns
     -------
-    array of shape (5,)
+    array of shape (6,)
         In units of the variance within: the sum of squares between the numbers that
         neither the best monotone function (Barlow, Bartholomew, Bremner and Brunk,
         "Statistical Inference under Order Restrictions", 1972) nor the best cubic
         explains; that between them; and that from each number to the next, which is as
         much where the numbers are in no order, and little where the means follow a
         smooth curve, such as those of the hours of a day. What chance would leave of
-        the first. How many numbers there are.
+        the first, on average, and its variance. How many numbers there are.
     """
     is_counted = ~np.isnan(values) & (weight > 0)
     used, place = np.unique(values[is_counted], return_inverse=True)
@@ -414,11 +420,14 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
     y = _centred(y[is_counted], weight)
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
-        return np.zeros(5)
-    n, means, _, within = variance_components(place, y, weight)
+        return np.zeros(6)
+    n, means = group_means(place, y, weight)
     between = n @ np.square(means)
+    residuals = y - means[place]
+    within = residuals.T @ (weight[:, np.newaxis] * residuals)
+    within /= max(n.sum() - L, 1.0)
     # One unit for all targets: that of a class of few rows may be next to nothing
-    unit = max(within.mean(), NEGLIGIBLE * between.mean())
+    unit = max(np.trace(within) / len(within), NEGLIGIBLE * between.mean())
     ordered = [
         max(
             n @ np.square(isotonic_regression(vector, weights=n, increasing=up).x)
@@ -436,4 +445,8 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:
     pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
     steps = pairs @ np.square(np.diff(means, axis=0))
     sums = [part.sum() / unit for part in (unexplained, between, steps)]
-    return np.array([*sums, (L - 1 - degree) * y.shape[1], L])
+    # By chance each is a combination of chi-squared variables
+    dof = L - 1 - degree
+    chance = dof * np.trace(within) / unit
+    variance = 2 * dof * np.square(within / unit).sum()
+    return np.array([*sums, chance, variance, L])

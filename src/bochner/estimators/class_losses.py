@@ -192,6 +192,11 @@ def fit_classes(
                 reason="losses are compared for bins alone and for linear models: "
                 "request loss='logistic'"
             )
+    if fitted.is_linear and design.source.n_counted <= POLICY.folded_rows:
+        # Nothing was learned of the rows for it: all are held out in turn, as those of
+        # one set may be of some classes only
+        task = replace(task, held_out=None)
+        fitted = replace(fitted, stored=None)
     try:
         stored = stored_problem(design, fitted, task)
     except MemoryError:
