@@ -19,13 +19,11 @@ from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.estimators.ridge.out_of_sample import (
-    MOST_DIRECTIONS,
     Influence,
     LinearPredictor,
     OutOfSample,
     UnseenRows,
     distinct_numbers,
-    leave_one_out_rows,
 )
 from bochner.estimators.ridge.ridge_problem import (
     RidgeProblem,
@@ -60,6 +58,8 @@ EXACT_ROWS = 2048
 # Share of the rows that are left out one at a time, and the fewest of them
 EVALUATED_SHARE, FEWEST_EVALUATED = 0.05, 200
 LEFT_OUT, HELD_OUT = "rows left out one at a time", "validation rows"
+MOST_DIRECTIONS = 1 << 23  # numbers, 64 MB
+LEAST_LEFT = 1e-9  # of the weight of a row beside its leverage
 
 
 def solve_directly(
@@ -95,7 +95,16 @@ def solve_directly(
     predictions = calibration = unseen = None
     if needs.out_of_sample and needs.observations:
         rows = OutOfSample.of(design.source, problem.seed, problem.held_out)
-        predictions = _observed(design, factor, alpha, rows, problem)
+        # Of observations held out, if not too few; of some of many, drawn by weight
+        among = np.arange(len(rows.row))
+        if problem.held_out is not None and rows.calibrating.sum() >= SAMPLE_ROWS // 2:
+            among = np.flatnonzero(rows.calibrating)
+        drawn, factors = draw_rows(
+            rows.weight[among], SAMPLE_ROWS, np.random.default_rng(problem.seed)
+        )
+        numbers = among[drawn]
+        predicted = left_out(design, factor, alpha, rows, numbers)
+        predictions = rows.held_out(numbers, predicted, factors)
         if needs.error_scale:
             calibration = calibrate_directly(design, factor, alpha, rows)
     elif loo is not None and needs.out_of_sample:
@@ -128,17 +137,37 @@ def _evaluated(
 ) -> UnseenRows:
     """Some distinct rows, each left out by itself: those that the map was not
     learned from, if it was by others.
+
+    Without row i of weight w the value at features z is f(z) - w k(z, z_i) (y_i -
+    f(z_i)) / (1 - w k(z_i, z_i)), with k(z, z') = 1 / W + (z - mean)'(G + alpha I)^-1
+    (z' - mean) in the notation of the factorisation.
     """
     source = design.source
     if not all(
         isinstance(leaf.features, LinearFeatures) for leaf in leaves(design.features)
     ):
         source = problem.validating(source, POLICY.fewest_evaluated)
-    name = LEFT_OUT if source is design.source else HELD_OUT
     size = _n_evaluated(factor.n_rows, design.features.n_features_out, problem)
-    rows, counts = _distinct_rows(source, size, problem.seed)
-    rows_design = Design(rows, design.features, design.dtype)
-    return leave_one_out_rows(rows_design, factor, alpha, counts, name)
+    rows, counts = _distinct_rows(design, source, size, problem.seed)
+    Z, y, weight = rows.whole()
+    coef, intercept = factor.solve(alpha)
+    U = Z.astype(np.float64) - factor.feature_mean
+    V = factor.applied(alpha, np.ascontiguousarray(U.T)).T
+    one_minus_leverage = 1 - weight * (1 / factor.weight + np.einsum("ij,ij->i", U, V))
+    errors = (y - U @ coef - factor.target_mean) / np.maximum(
+        one_minus_leverage, LEAST_LEFT
+    )[:, np.newaxis]
+    return UnseenRows(
+        rows.of(ArraySource(rows.source.whole().X, y, counts)),
+        [LinearPredictor(coef, intercept)],
+        np.zeros(len(y), np.intp),
+        Influence(
+            V,
+            1 / factor.weight - V @ factor.feature_mean,
+            weight[:, np.newaxis] * errors,
+        ),
+        LEFT_OUT if source is design.source else HELD_OUT,
+    )
 
 
 def _n_evaluated(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
@@ -148,27 +177,6 @@ def _n_evaluated(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
         max(MOST_DIRECTIONS // n_features, 2),
     )
     return min(problem.needs.evaluated, most)
-
-
-def _observed(
-    design: Design,
-    factor: FeatureFactor,
-    alpha: float,
-    rows: OutOfSample,
-    problem: RidgeProblem,
-) -> HeldOutPredictions:
-    """Leave-one-out predictions of observations held out, if not too few; of some of
-    many, drawn by weight.
-    """
-    among = np.arange(len(rows.row))
-    if problem.held_out is not None and rows.calibrating.sum() >= SAMPLE_ROWS // 2:
-        among = np.flatnonzero(rows.calibrating)
-    drawn, factors = draw_rows(
-        rows.weight[among], SAMPLE_ROWS, np.random.default_rng(problem.seed)
-    )
-    numbers = among[drawn]
-    predicted = left_out(design, factor, alpha, rows, numbers)
-    return rows.held_out(numbers, predicted, factors)
 
 
 def scored_rows(
@@ -183,24 +191,21 @@ def scored_rows(
     source = problem.validating(design.source)
     usual = min(SAMPLE_ROWS, max(SCORED_VALUES // source.n_outputs, FEWEST_SCORED))
     few = int(problem.budget.work_share * usual)
-    rows, counts = _distinct_rows(
-        source, source.n_rows if problem.criterion == "loo" else few, problem.seed
-    )
-    return PrimalLeaveOneOut(
-        Design(rows, design.features, design.dtype), factor, counts
-    )
+    size = source.n_rows if problem.criterion == "loo" else few
+    rows, counts = _distinct_rows(design, source, size, problem.seed)
+    return PrimalLeaveOneOut(rows, factor, counts)
 
 
 def _distinct_rows(
-    source: ArraySource, size: int, seed: int
-) -> tuple[ArraySource, Floats]:
-    """Some distinct rows, drawn by the weight of all their copies, which they have; and
-    how much they count.
+    design: Design, source: ArraySource, size: int, seed: int
+) -> tuple[Design, Floats]:
+    """Some distinct rows of a source, drawn by the weight of all their copies, which
+    they have, seen through the map of a design; and how much they count.
     """
     distinct, _ = source.merged(source.first_duplicates(source.row_hashes()), most=1.0)
     drawn, factors = draw_rows(distinct.weights, size, np.random.default_rng(seed))
     rows = distinct.take(drawn)
-    return rows, rows.weights * factors
+    return Design(rows, design.features, design.dtype), rows.weights * factors
 
 
 def calibrate_directly(
