@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.blocks import SAMPLE_ROWS
-from bochner.data.array_source import ArraySource, Block
+from bochner.data.array_source import ArraySource
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
@@ -45,7 +45,7 @@ from bochner.solvers.factors import (
     errors_of_parts,
     factorise,
 )
-from bochner.solvers.kernel_matrix import ExactSolution, centred_kernel, solve_exact
+from bochner.solvers.kernel_matrix import centred_kernel, solve_exact
 from bochner.solvers.line_search import Score
 
 # Rows that calibrate, twice which tell the scale of errors, and their number times that
@@ -269,7 +269,29 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     distinct = source.whole()
     X, y, weight = distinct
     features = exact_map(design.features).fit(X)
-    alpha, alphas, scores = _alpha(counted, source, problem)
+    # The ridge penalty, those that are tried, and their scores
+    alphas = problem.alphas
+    scores = None
+    if problem.is_open:
+        rows, factors = draw_rows(
+            weight, EXACT_ROWS, np.random.default_rng(problem.seed)
+        )
+        sample = source.take(rows).whole()
+        values = Design(source, exact_map(counted.features).fit(sample.X)).dense
+        factor = KernelFactor(
+            centred_kernel(values, sample.X, sample.weight),
+            sample.y,
+            sample.weight,
+            problem.n_alphas,
+        )
+        score: Score = DualLeaveOneOut(factor, sample.weight * factors)
+        if problem.criterion == "gcv" and len(rows) == source.n_rows:
+            factor.merge(counted)
+            score = factor.gcv
+        alpha, alphas, scores = choose_penalty_by(score, alphas, factor)
+    else:
+        assert alphas is not None
+        alpha = float(alphas[0])
     scored = evaluated = None
     if needs.out_of_sample:
         scored, factors = _drawn_rows(design, source, problem, SAMPLE_ROWS)
@@ -289,8 +311,26 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     predictions = calibration = unseen = None
     if scored is not None and solution.errors is not None:
         if needs.observations:
-            calibration, predictions = _of_distinct_rows(
-                design, problem, distinct, scored, factors, solution
+            # Of the observations that some of the distinct rows stand for
+            observed = OutOfSample.of(design.source, problem.seed, problem.held_out)
+            observed = observed.all_calibrating() if observed.few else observed
+            errors = np.full(y.shape, np.nan)
+            one_minus_leverage = np.ones(len(y))
+            factor_of_row = np.ones(len(y))
+            errors[scored] = solution.errors
+            one_minus_leverage[scored] = solution.one_minus_leverage
+            factor_of_row[scored] = factors
+            number = distinct_numbers(design.source)[observed.row]
+            predicted = observed.targets - errors_of_parts(
+                errors[number],
+                one_minus_leverage[number],
+                observed.targets - y[number],
+                observed.weight / weight[number],
+            )
+            calibration = replace(observed, predicted=predicted)
+            seen = np.flatnonzero(calibration.seen)
+            predictions = calibration.held_out(
+                seen, predicted[seen], factor_of_row[number[seen]]
             )
         else:
             targets = y[scored]
@@ -301,9 +341,10 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
         same = replace(problem, alpha=alpha, needs=needs._replace(error_scale=False))
         predictions = solve_directly(design, same).held_out_predictions
     if evaluated is not None and solution.influence is not None:
-        rows = ArraySource(X[evaluated], y[evaluated], weight[evaluated] * counts)
+        counted_weight = weight[evaluated] * counts
+        unseen_rows = ArraySource(X[evaluated], y[evaluated], counted_weight)
         unseen = UnseenRows(
-            Design(rows, features, design.dtype),
+            Design(unseen_rows, features, design.dtype),
             [LinearPredictor(solution.coef, solution.intercept)],
             np.zeros(len(evaluated), np.intp),
             Influence(*solution.influence),
@@ -344,56 +385,3 @@ def _drawn_rows(
         distinct.weights[among], size, np.random.default_rng(problem.seed)
     )
     return among[chosen], factors
-
-
-def _of_distinct_rows(
-    design: Design,
-    problem: RidgeProblem,
-    distinct: Block,
-    scored: NDArray,
-    scored_factors: NDArray | float,
-    solution: ExactSolution,
-) -> tuple[OutOfSample, HeldOutPredictions]:
-    """Leave-one-out predictions of the observations that some of the distinct rows
-    stand for.
-    """
-    rows = OutOfSample.of(design.source, problem.seed, problem.held_out)
-    rows = rows.all_calibrating() if rows.few else rows
-    errors = np.full(distinct.y.shape, np.nan)
-    one_minus_leverage = np.ones(len(errors))
-    factors = np.ones(len(errors))
-    errors[scored] = solution.errors
-    one_minus_leverage[scored] = solution.one_minus_leverage
-    factors[scored] = scored_factors
-    number = distinct_numbers(design.source)[rows.row]
-    predicted = rows.targets - errors_of_parts(
-        errors[number],
-        one_minus_leverage[number],
-        rows.targets - distinct.y[number],
-        rows.weight / distinct.weight[number],
-    )
-    rows = replace(rows, predicted=predicted)
-    seen = np.flatnonzero(rows.seen)
-    return rows, rows.held_out(seen, predicted[seen], factors[number[seen]])
-
-
-def _alpha(
-    counted: Design, source: ArraySource, problem: RidgeProblem
-) -> tuple[float, NDArray, NDArray | None]:
-    """The ridge penalty, those that were tried, and their scores."""
-    if not problem.is_open:
-        assert problem.alphas is not None
-        return float(problem.alphas[0]), problem.alphas, None
-    rows, factors = draw_rows(
-        source.weights, EXACT_ROWS, np.random.default_rng(problem.seed)
-    )
-    X, y, weight = source.take(rows).whole()
-    sample = Design(source, exact_map(counted.features).fit(X)).dense
-    factor = KernelFactor(
-        centred_kernel(sample, X, weight), y, weight, problem.n_alphas
-    )
-    score: Score = DualLeaveOneOut(factor, weight * factors)
-    if problem.criterion == "gcv" and len(rows) == source.n_rows:
-        factor.merge(counted)
-        score = factor.gcv
-    return choose_penalty_by(score, problem.alphas, factor)
