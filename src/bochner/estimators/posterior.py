@@ -17,8 +17,8 @@ from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.engines.algebra import product
 from bochner.estimators.ridge.interval_calibration import (
+    ErrorScale,
     ErrorSize,
-    ScaleMap,
     fit_error_size,
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
@@ -282,7 +282,8 @@ def fit_posterior(
     design: Design,
     fitted: RidgeSolution,
     seed: int,
-    scale: ScaleMap,
+    spread: ErrorScale | None,
+    column_groups: NDArray,
     budget: Budget,
 ) -> Posterior:
     """The posterior of a model that was fitted to the rows of a design.
@@ -296,8 +297,10 @@ def fit_posterior(
         features of the posterior.
     seed : int
         Of landmarks and samples of rows.
-    scale : callable (rows whose targets are roots of errors) -> FeatureMap
-        Chooses the map of the size of errors.
+    spread : ErrorScale or None
+        Of the intervals, whose map of the size of errors is taken.
+    column_groups : int array of shape (d,)
+        Columns of one number have one scale.
     budget : Budget
         Where little of it is left there are fewer landmarks and rows.
     """
@@ -391,7 +394,38 @@ def fit_posterior(
     enough = min(FEWEST_ERRORS, n_errors, source.n_rows / 2)
     if learned is None or len(learned.errors) < enough:
         learned = _leave_one_out(summed)
-    noise, size = _noise(learned, scored or learned, rng, scale)
+    scored = scored or learned
+    # Variances of noise and function by errors, and the size of errors by these or by
+    # others
+    constant = noise_variance(scored.errors, scored.forms, scored.weight)
+    noise = constant_noise(constant)
+    size = None
+    if len(scored.errors) >= FEWEST_SCALE_ROWS and constant.all():
+        rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
+        source = ArraySource(
+            learned.X[rows], learned.errors[rows], learned.weight[rows]
+        )
+        size_of_row, sizes_left_out = fit_error_size(
+            source,
+            None if spread is None else spread.features,
+            column_groups,
+            0,
+            SCALE_ROWS,
+            budget,
+        )
+        sizes = size_of_row(scored.X)
+        # Of rows that it was learned from, the size that is left without each
+        hashes = learned.hashes[rows]
+        order = np.argsort(hashes)
+        place = np.searchsorted(hashes[order], scored.hashes)
+        place = order[np.minimum(place, len(hashes) - 1)]
+        seen_rows = hashes[place] == scored.hashes
+        sizes[seen_rows] = sizes_left_out()[place[seen_rows]]
+        varying = fit_noise(
+            scored.errors, scored.forms, np.log(sizes), scored.weight, constant
+        )
+        if varying.slope.any():
+            noise, size = varying, size_of_row
     return Posterior(basis, summed.linear, summed.alpha, noise, size)
 
 
@@ -412,29 +446,3 @@ def _leave_one_out(summed: Summed) -> Errors:
     )
     forms += missed(summed.basis, X, summed.Z) / summed.alpha
     return Errors(errors, X, forms, weight, observation_hashes(row_hashes(X), y))
-
-
-def _noise(
-    learned: Errors, scored: Errors, rng: np.random.Generator, scale: ScaleMap
-) -> tuple[Noise, ErrorSize | None]:
-    """Variances of noise and function by some errors, and the size of errors by these
-    or others.
-    """
-    constant = noise_variance(scored.errors, scored.forms, scored.weight)
-    if len(scored.errors) < FEWEST_SCALE_ROWS or not constant.all():
-        return constant_noise(constant), None
-    rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
-    source = ArraySource(learned.X[rows], learned.errors[rows], learned.weight[rows])
-    size, sizes_left_out = fit_error_size(source, scale, 0, SCALE_ROWS)
-    sizes = size(scored.X)
-    # Of rows that it was learned from, the size that is left without each
-    hashes = learned.hashes[rows]
-    order = np.argsort(hashes)
-    place = np.searchsorted(hashes[order], scored.hashes)
-    place = order[np.minimum(place, len(hashes) - 1)]
-    seen = hashes[place] == scored.hashes
-    sizes[seen] = sizes_left_out()[place[seen]]
-    noise = fit_noise(
-        scored.errors, scored.forms, np.log(sizes), scored.weight, constant
-    )
-    return (noise, size) if noise.slope.any() else (constant_noise(constant), None)
