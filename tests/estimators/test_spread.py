@@ -104,14 +104,14 @@ def sizes(n, slope, seed):
     X = draws.standard_normal((n, 2))
     errors = np.exp(slope * X[:, :1]) * draws.standard_normal((n, 1))
     features = FourierFeatures(Gaussian(3.0), 128, random_state=0).fit(X)
-    return X, errors, lambda rows: features
+    return X, errors, features
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_that_depends_on_the_row_is_found(seed):
-    X, errors, choose_map = sizes(2000, 0.8, seed)
+    X, errors, features = sizes(2000, 0.8, seed)
     rows = ArraySource(X, errors, np.ones(2000))
-    size, left_out = fit_error_size(rows, choose_map, 0, 2000)
+    size, left_out = fit_error_size(rows, features, np.arange(2), 0, 2000, Budget())
     constant = np.mean(errors**2, axis=0)
     g = np.log(left_out())
     noise = fit_noise(errors, np.full(2000, 0.1), g, np.ones(2000), constant)
@@ -123,9 +123,9 @@ def test_noise_that_depends_on_the_row_is_found(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_that_is_constant_stays_so(seed):
-    X, errors, choose_map = sizes(1000, 0.0, seed)
+    X, errors, features = sizes(1000, 0.0, seed)
     rows = ArraySource(X, errors, np.ones(1000))
-    _, left_out = fit_error_size(rows, choose_map, 0, 1000)
+    _, left_out = fit_error_size(rows, features, np.arange(2), 0, 1000, Budget())
     constant = noise_variance(errors, np.zeros(1000), np.ones(1000))
     noise = fit_noise(
         errors, np.full(1000, 1e-3), np.log(left_out()), np.ones(1000), constant
@@ -137,11 +137,13 @@ def test_noise_that_is_constant_stays_so(seed):
 @pytest.mark.parametrize("n", [60, 400])  # fewer and more rows than features
 def test_sizes_of_errors_leave_each_row_out(n, monkeypatch):
     """Against regressions without the row, by dense algebra."""
-    X, errors, choose_map = sizes(n, 0.5, 0)
+    X, errors, features = sizes(n, 0.5, 0)
     monkeypatch.setattr(interval_calibration, "choose_alpha", lambda *rest: (0.3,))
     weight = np.random.default_rng(3).uniform(0.5, 2, n)
-    size, left_out = fit_error_size(ArraySource(X, errors, weight), choose_map, 0, n)
-    Z = choose_map(None).transform(X)
+    size, left_out = fit_error_size(
+        ArraySource(X, errors, weight), features, np.arange(2), 0, n, Budget()
+    )
+    Z = features.transform(X)
     roots = np.sqrt(np.abs(errors))
     expected = []
     for i in range(0, n, 7):

@@ -187,7 +187,10 @@ def fit_classes(
                 reason="there are too many rows, classes and features to compare "
                 "losses: request loss='logistic'"
             )
-        if not (fitted.has_grids_alone or fitted.is_linear):
+        is_binned = fitted.stored is not None and has_grids_alone(
+            fitted.stored.ridge.blocks
+        )
+        if not (is_binned or fitted.is_linear):
             return squared._replace(
                 reason="losses are compared for bins alone and for linear models: "
                 "request loss='logistic'"
@@ -486,7 +489,7 @@ def _solved_on_part(
         stopping=stopping,
         needs=Needs(True, evaluated=task.needs.evaluated),
     )
-    is_direct = fitted.n_iter is None and not fitted.is_stored_alone
+    is_direct = fitted.n_iter is None and len(fitted.coef) > 0
     solution = SOLVERS["direct" if is_direct else "cg"](part, task)
     return PartSolution(part, solution, task, share)
 

@@ -238,8 +238,8 @@ def curve_of(
     predictions: HeldOutPredictions | None,
     link: NDArray,
     n_classes: int,
-    largest: float = LARGEST_SCORE,
-    work_share: float = 1.0,
+    largest: float,
+    work_share: float,
 ) -> Floats | None:
     """The curve of scores and probabilities where that is better than the link for rows
     left out; else None.
@@ -264,7 +264,7 @@ def set_thresholds_of(
     predictions: HeldOutPredictions | None,
     link: NDArray,
     curve: NDArray | None,
-    largest: float = LARGEST_SCORE,
+    largest: float,
 ) -> Floats | None:
     """Thresholds of sets of classes (see `bochner.solvers.conformal`); None without
     predictions for rows left out.

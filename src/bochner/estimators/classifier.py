@@ -452,7 +452,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             labels are not among the classes; after `fit` or `finalize`, which keep no
             sums. The model then stays as it was.
         """
-        X, y, sample_weight = self._open_part(X, y, sample_weight)
         if self._sums is None:
             classes = getattr(self, "classes_", None) if classes is None else classes
             if classes is None:
@@ -492,7 +491,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return rows
         labels, totals = rows.label_weights()
         if isinstance(self.class_weight, str):
-            factors = _balancing_factors(totals)
+            # All classes of some weight get their mean one
+            counted = totals > 0
+            mean = totals.sum() / np.count_nonzero(counted)
+            factors = np.divide(mean, totals, out=np.zeros(len(totals)), where=counted)
         else:
             # Classes of the fit may be absent from a batch, or from rows of a refit
             absent = {*getattr(self, "classes_", ())} - {*labels.tolist()}
@@ -570,8 +572,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         target: Target,
         passes: Design | None,
     ) -> ClassFit:
-        loss = self._loss_to_fit(design, solution, problem)
         alphas = self._request.alphas
+        loss = self.loss
+        if loss == "auto":
+            # Losses are compared where there is time and reason: a given alpha has
+            # another meaning by each
+            in_time = solution.seconds <= problem.budget.seconds_left
+            is_open = alphas is None and self.solver_ != "exact"
+            few = design.source.n_counted <= POLICY.simple_rows
+            compares = is_open and (solution.is_linear or not few)
+            loss = "auto" if compares and in_time else "squared"
         groups = self.encoder_.column_groups()
         problem = replace(problem, budget=problem.budget.stage("loss"))
         if passes is None or loss == "squared":
@@ -579,28 +589,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return fit_classes_in_passes(
             passes, design, solution, problem, loss, alphas, groups
         )
-
-    def _draw_and_plan(
-        self, rows: Prepared, choice: Choice | None
-    ) -> tuple[Design, RidgeProblem]:
-        design, problem = super()._draw_and_plan(rows, choice)
-        if rows.way != "whole" or design.features.learns_weights:
-            return design, problem
-        is_certain = self.loss not in ("auto", "squared")
-        return design, replace(problem, stores_alone=is_certain)
-
-    def _loss_to_fit(
-        self, design: Design, solution: RidgeSolution, problem: RidgeProblem
-    ) -> str:
-        """The loss, or "auto" where there is time and reason to compare."""
-        if self.loss != "auto":
-            return self.loss
-        in_time = solution.seconds <= problem.budget.seconds_left
-        # A given alpha has another meaning by each loss
-        is_open = self._request.alphas is None and self.solver_ != "exact"
-        few = design.source.n_counted <= POLICY.simple_rows
-        compares = is_open and (solution.is_linear or not few)
-        return "auto" if compares and in_time else "squared"
 
     def _store(
         self,
@@ -838,12 +826,3 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 "it again, on more distinct rows unless an earlier version saved it."
             )
         return mass_before(probability) <= threshold(thresholds, coverage)
-
-
-def _balancing_factors(totals: Floats) -> Floats:
-    """Factors that give all classes of some weight the same, their mean: shape (K,);
-    0 for those of none.
-    """
-    counted = totals > 0
-    mean = totals.sum() / np.count_nonzero(counted)
-    return np.divide(mean, totals, out=np.zeros(len(totals)), where=counted)

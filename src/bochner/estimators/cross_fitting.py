@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from bochner.arrays import Floats, Indices, n_distinct
+from bochner.arrays import Floats, n_distinct
 from bochner.data.array_source import ArraySource
 from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
-from bochner.estimators.machine import KernelMachine
 from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
 from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.inputs.training import TrainingRows
@@ -30,7 +29,7 @@ FEWEST_CALIBRATING_GROUPS = 60
 
 
 def cross_fitted(
-    machine: KernelMachine,
+    machine: Any,
     rows: TrainingRows,
     source: ArraySource,
     seed: int,
@@ -60,7 +59,11 @@ def cross_fitted(
         the rows cannot be fitted.
     """
     splits = source.splits
-    if not _chooses(machine) or (splits and splits.validation_weight is not None):
+    request = machine._request
+    is_open = request.is_named or request.alphas is None or len(request.alphas) > 1
+    # Else the solver has exact leave-one-out errors
+    is_chosen = is_open or machine.solver_ == "cg"
+    if not is_chosen or (splits and splits.validation_weight is not None):
         return None
     most = POLICY.screened_rows if splits else POLICY.folded_rows
     if source.n_counted > most:
@@ -109,7 +112,14 @@ def cross_fitted(
     seen = np.flatnonzero(fold_of >= 0)
     predictions = observations.held_out(seen, predicted[seen], fold=fold_of[seen])
     if splits is not None:
-        observations = _with_some_calibrating(observations, fold_of, len(folds))
+        # Those of the first folds calibrate, where the others are enough to learn the
+        # scale of errors from; else all calibrate
+        calibrates = fold_of < max(CALIBRATING_SHARE * len(folds), 1)
+        group = observations.group_of(np.flatnonzero(calibrates))
+        partly = replace(observations, calibrating=calibrates)
+        is_enough = group is None or n_distinct(group) >= FEWEST_CALIBRATING_GROUPS
+        if is_enough and not partly.few:
+            observations = partly
     return replace(observations, predicted=predicted), predictions
 
 
@@ -157,20 +167,6 @@ def _folds_of_few(observations: OutOfSample) -> list[Fold] | None:
     return [Fold(of_rows == k, of_rows != k) for k in range(n_folds)]
 
 
-def _with_some_calibrating(
-    observations: OutOfSample, fold_of: Indices, n_folds: int
-) -> OutOfSample:
-    """Observations of which those of the first folds calibrate, where the others are
-    enough to learn the scale of errors from; else all calibrate.
-    """
-    calibrates = fold_of < max(CALIBRATING_SHARE * n_folds, 1)
-    group = observations.group_of(np.flatnonzero(calibrates))
-    if group is not None and n_distinct(group) < FEWEST_CALIBRATING_GROUPS:
-        return observations
-    partly_calibrating = replace(observations, calibrating=calibrates)
-    return observations if partly_calibrating.few else partly_calibrating
-
-
 def _cv_of_part(cv: Any, part: TrainingRows) -> Any:
     """The splitter for a part of the rows, or as many folds as usual where it makes
     more splits than the part has rows or groups; none where it knows only all rows.
@@ -185,12 +181,3 @@ def _cv_of_part(cv: Any, part: TrainingRows) -> Any:
     n_splits = getattr(cv, "n_splits", None)
     is_too_fine = isinstance(n_splits, int) and n_splits > n_units
     return min(POLICY.n_folds, n_units) if is_too_fine else cv
-
-
-def _chooses(machine: KernelMachine) -> bool:
-    """Whether anything is chosen by the rows, or the solver has no exact
-    leave-one-out errors.
-    """
-    request = machine._request
-    is_open = request.is_named or request.alphas is None or len(request.alphas) > 1
-    return is_open or machine.solver_ == "cg"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats, n_distinct
 from bochner.blocks import BLOCK_ROWS
@@ -20,7 +21,7 @@ from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.progress import progress
 from bochner.estimators.measured_importance import input_names
 from bochner.explanations.attribution import Explanation
-from bochner.explanations.column_factors import Term, terms
+from bochner.explanations.column_factors import terms
 from bochner.explanations.interactions import Interactions, shapley_interactions
 from bochner.explanations.shapley import shapley_values
 from bochner.inputs.checks import require_one_of
@@ -163,65 +164,19 @@ def training_rows_among(
     )
 
 
-def _shapley(
-    model: Any, X: Any, background: Any, n_background: int | None
-) -> tuple[ExplainedFunction, list[Term], Any, NDArray, Floats, Floats | None]:
-    """What is explained of checked rows, in products where it has some; the rows,
-    encoded, and those that they are compared with; Shapley values of all outputs, and
-    their errors where they are sampled.
+def explained(
+    model: Any, X: Any, background: Any, n_background: int | None, pairs: bool = False
+) -> Any:
+    """The `Explanation` of rows, by those that are given or that the model keeps; or
+    the `Interactions` of pairs of columns at these rows.
     """
+    check_is_fitted(model)
+    X = model._rows(X, reset=False)
     function = explained_function(model)
     encoder = model.encoder_
+    dtype = model.feature_weights_.dtype
     parts = list(terms(model.features_, function.coef, encoder.sources()))
-    Z = encoder.encode(X, model.feature_weights_.dtype)
-    rows = _background(model, background, n_background)
-    size = encoder.n_features_in_, len(function.intercept)
-    with progress("Explaining", Z.shape[0], True) as advance:
-        values, errors = shapley_values(parts, Z, rows, *size, advance)
-    return function, parts, Z, rows, values, errors
-
-
-def explain(
-    model: Any, X: Any, background: Any, n_background: int | None
-) -> Explanation:
-    """Shapley values of checked rows; see `KernelMachine.explain`."""
-    function, _, _, rows, values, errors = _shapley(model, X, background, n_background)
-    rows = rows.astype(np.float64)
-    base = model.features_.dot(rows, function.coef).mean(axis=0) + function.intercept
-    return Explanation(
-        function.shown(values),
-        function.shown(base),
-        _values(X),
-        input_names(model),
-        function.names,
-        function.unit,
-        len(rows),
-        function.shown(errors),
-    )
-
-
-def interactions(
-    model: Any, X: Any, background: Any, n_background: int | None
-) -> Interactions:
-    """Interactions of the columns at checked rows; see `KernelMachine.interactions`."""
-    function, parts, Z, rows, values, errors = _shapley(
-        model, X, background, n_background
-    )
-    with progress("Finding interactions", X.shape[0], True) as advance:
-        pairs, noise = shapley_interactions(parts, Z, rows, values, errors, advance)
-    return Interactions(
-        function.shown(pairs),
-        input_names(model),
-        function.names,
-        function.unit,
-        function.shown(noise),
-    )
-
-
-def _background(model: Any, background: Any, n_background: int | None) -> NDArray:
-    """Encoded background rows: those that are given, or that the model keeps;
-    ValueError where there are none.
-    """
+    Z = encoder.encode(X, dtype)
     require_one_of("n_background", n_background, "a positive integer", None)
     if background is None:
         rows = getattr(model, "background_", None)
@@ -231,23 +186,36 @@ def _background(model: Any, background: Any, n_background: int | None) -> NDArra
                 "by an earlier version, or for very many columns: give some training "
                 "rows, as explain(X, background=X_train)."
             )
-        rows = rows.astype(model.feature_weights_.dtype)
+        rows = rows.astype(dtype)
     else:
-        rows = _given_background(model, background)
+        try:
+            background = model._rows(background, reset=False)
+        except ValueError as error:
+            raise ValueError(
+                f"background is of no use for this model. {error}"
+            ) from error
+        rows = np.asarray(as_dense(encoder.encode(background, dtype)))
     most = len(rows) if n_background is None else n_background
-    return rows[drawn(np.arange(len(rows)), most)]
-
-
-def _given_background(model: Any, background: Any) -> NDArray:
-    """Encoded background rows that are given; ValueError, which says that it is of
-    these, where they are none.
-    """
-    try:
-        rows = model._rows(background, reset=False)
-    except ValueError as error:
-        raise ValueError(f"background is of no use for this model. {error}") from error
-    return np.asarray(
-        as_dense(model.encoder_.encode(rows, model.feature_weights_.dtype))
+    rows = rows[drawn(np.arange(len(rows)), most)]
+    size = encoder.n_features_in_, len(function.intercept)
+    with progress("Explaining", Z.shape[0], True) as advance:
+        values, errors = shapley_values(parts, Z, rows, *size, advance)
+    about = input_names(model), function.names, function.unit
+    if pairs:
+        with progress("Finding interactions", X.shape[0], True) as advance:
+            values, errors = shapley_interactions(
+                parts, Z, rows, values, errors, advance
+            )
+        return Interactions(function.shown(values), *about, function.shown(errors))
+    rows = rows.astype(np.float64)
+    base = model.features_.dot(rows, function.coef).mean(axis=0) + function.intercept
+    return Explanation(
+        function.shown(values),
+        function.shown(base),
+        _values(X),
+        *about,
+        len(rows),
+        function.shown(errors),
     )
 
 

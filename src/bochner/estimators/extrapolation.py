@@ -58,14 +58,8 @@ class PredictionBounds:
     def of(cls, y: NDArray, weight: NDArray | None) -> PredictionBounds:
         """The bounds of targets, (n, K), beyond which predictions go anywhere."""
         counted = y if weight is None else y[weight > 0]
-        return cls.of_range(counted.min(axis=0), counted.max(axis=0))
-
-    @classmethod
-    def of_range(cls, low: NDArray, high: NDArray) -> PredictionBounds:
-        """The bounds of targets of a known range, beyond which predictions go
-        anywhere.
-        """
-        return cls(low, high, np.full((2, len(low)), np.inf))
+        low = counted.min(axis=0)
+        return cls(low, counted.max(axis=0), np.full((2, len(low)), np.inf))
 
     @property
     def ends(self) -> Floats:

@@ -19,7 +19,7 @@ from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.data.table import TableEncoder
-from bochner.data.table_input import is_frame
+from bochner.data.table_input import as_dense, is_frame
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 from bochner.data.weights import NEGLIGIBLE, are_one, checked_weight, group_means
 from bochner.design.design import Design
@@ -48,6 +48,9 @@ class SolvedAttribute:
     """
 
     is_plain = True  # in the instance, so that files may hold it
+    # The method of models that completes it, and what to say where it does not
+    completes = "_solve_if_needed"
+    missing = "{!r} object has no attribute {!r}"
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -55,12 +58,10 @@ class SolvedAttribute:
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
             return self
-        model._solve_if_needed()
+        getattr(model, self.completes)()
         if self.name in vars(model):
             return vars(model)[self.name]
-        raise AttributeError(
-            f"{type(model).__name__!r} object has no attribute {self.name!r}"
-        )
+        raise AttributeError(self.missing.format(type(model).__name__, self.name))
 
 
 def solved() -> Any:
@@ -216,7 +217,29 @@ class FixedByFirstRows:
         """
         if self._has_cautioned:
             return
-        names = _ignored_but_varying(self.encoder_, X, weight)
+        # The columns that the encoder ignores and that vary with these rows
+        encoder = self.encoder_
+        before = encoder.statistic_
+        low = before.summary.low
+        high = before.summary.high
+        is_single = is_constant(low, high) & encoder.with_std
+        is_empty = before.missing == before.rows
+        rows = nw.from_native(X, eager_only=True) if is_frame(X) else X
+        kinds = before.expected()
+        names = []
+        for j, ends in enumerate(pairwise(part_offsets(before.kinds).tolist())):
+            part = slice(*ends)
+            if not (is_empty[j] or (ends[0] < ends[1] and is_single[part].all())):
+                continue
+            column = nw.to_native(rows[:, [j]], pass_through=True)
+            now = TableStatistic.of(column, weight, kinds=[kinds[j]])
+            varies = now.missing[0] < now.rows
+            if not is_empty[j]:
+                least = np.minimum(low[part], now.summary.low)
+                greatest = np.maximum(high[part], now.summary.high)
+                varies = not is_constant(least, greatest).all()
+            if varies:
+                names.append(before.name(j))
         if not names:
             return
         self._has_cautioned = True
@@ -254,34 +277,6 @@ class FixedByFirstRows:
             )
 
 
-def _ignored_but_varying(
-    encoder: TableEncoder, X: Any, weight: NDArray | None
-) -> list[str]:
-    """Names of the columns that the encoder ignores and that vary with these rows."""
-    before = encoder.statistic_
-    low = before.summary.low
-    high = before.summary.high
-    is_single = is_constant(low, high) & encoder.with_std
-    is_empty = before.missing == before.rows
-    rows = nw.from_native(X, eager_only=True) if is_frame(X) else X
-    kinds = before.expected()
-    names = []
-    for j, ends in enumerate(pairwise(part_offsets(before.kinds).tolist())):
-        part = slice(*ends)
-        if not (is_empty[j] or (ends[0] < ends[1] and is_single[part].all())):
-            continue
-        column = nw.to_native(rows[:, [j]], pass_through=True)
-        now = TableStatistic.of(column, weight, kinds=[kinds[j]])
-        varies = now.missing[0] < now.rows
-        if not is_empty[j]:
-            least = np.minimum(low[part], now.summary.low)
-            greatest = np.maximum(high[part], now.summary.high)
-            varies = not is_constant(least, greatest).all()
-        if varies:
-            names.append(before.name(j))
-    return names
-
-
 @dataclass
 class ValidationSample:
     """The distinct rows whose content has the smallest hashes, with their weight and
@@ -316,14 +311,6 @@ class ValidationSample:
             counted = counted.take(np.flatnonzero(smallest))
             place = place[smallest]
         return _least(*counted.whole(), place)
-
-    def faded(self, remaining_share: float) -> ValidationSample:
-        """The rows of whose weight a share is left, but for those of which nothing
-        is.
-        """
-        weight = self.weight * remaining_share
-        rows = weight > 0
-        return _least(self.rows[rows], self.y[rows], weight[rows], self.place[rows])
 
     def __add__(self, other: ValidationSample) -> ValidationSample:
         return _least(
@@ -399,24 +386,34 @@ class PartialFitState:
 
     @classmethod
     def empty(
-        cls, design: Design, problem: RidgeProblem, alpha_per_weight: float | None
+        cls, design: Design, problem: RidgeProblem, choice: Any
     ) -> PartialFitState:
-        """Sums over no rows, for the map, targets and problem of a design; some of
-        its rows validate at first.
+        """Sums over no rows, for the map, targets and problem of a design, and the
+        choice of the model; some of its rows validate at first.
         """
         source = design.source
-        size = design.features.n_features_out + source.n_outputs + 1
         single = design.dtype == np.float32
         validation = ValidationSample.of(problem.validating(source), problem.seed)
         facts = (
             problem.alpha if problem.alphas is None else problem.alphas.tolist(),
-            alpha_per_weight,
+            choice.model.alpha_per_weight if problem.penalty_selected else None,
             problem.needs.error_scale,
             problem.needs.out_of_sample,
         )
-        digest = _digest(design.features, validation, (*facts, single))
+        # Hash of the facts, of how the map sees some rows, and of their targets
+        n_features = design.features.n_features_out
+        probe = validation.rows[:PROBED]
+        told = (n_features, probe.shape, *facts, single)
+        digest = blake2b(repr(told).encode(), digest_size=16)
+        unit = np.random.default_rng(0).standard_normal((n_features, 1))
+        values = design.features.dot(probe, unit.astype(probe.dtype))
+        for array in (as_dense(probe), values, validation.y[:PROBED]):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        size = n_features + source.n_outputs + 1
         matrix = np.zeros((size, size))
-        return cls(matrix, 0, single, validation, *facts, problem.seed, digest)
+        return cls(
+            matrix, 0, single, validation, *facts, problem.seed, digest.hexdigest()
+        )
 
     @property
     def dtype(self) -> np.dtype:
@@ -435,7 +432,16 @@ class PartialFitState:
         validation = self.validation
         if isinstance(design.source, ArraySource):
             if remaining_share != 1:
-                validation = validation.faded(remaining_share)
+                # The rows of whose weight a share is left, but for those of which
+                # nothing is
+                weight = validation.weight * remaining_share
+                rows = weight > 0
+                validation = _least(
+                    validation.rows[rows],
+                    validation.y[rows],
+                    weight[rows],
+                    validation.place[rows],
+                )
             new = ValidationSample.of(design.source, self.seed)
             is_begun = self.n_rows and len(validation.place)
             validation = validation + new if is_begun else new
@@ -480,17 +486,3 @@ class PartialFitState:
         problem = RidgeProblem(alpha, 0.0, self.seed, needs=needs)
         solution = solve_directly(design, problem, moments, overwrite=False)
         return replace(solution, weight=moments.weight)
-
-
-def _digest(features: FeatureMap, validation: ValidationSample, facts: tuple) -> str:
-    """Hash of how a map sees some rows, of their targets, and of facts."""
-    probe = validation.rows[:PROBED]
-    rng = np.random.default_rng(0)
-    unit = rng.standard_normal((features.n_features_out, 1)).astype(probe.dtype)
-    facts = features.n_features_out, probe.shape, *facts
-    digest = blake2b(repr(facts).encode(), digest_size=16)
-    values = features.dot(probe, unit)
-    probe = probe.toarray() if sp.issparse(probe) else probe
-    for array in (probe, values, validation.y[:PROBED]):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -15,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
@@ -42,14 +41,12 @@ from bochner.features.device_features import current_device
 from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.inputs.checks import require_one_of
 from bochner.inputs.estimator import BaseKernelEstimator
-from bochner.inputs.training import encoded_source
-from bochner.markup import Markup, number, table
+from bochner.markup import number, table
 from bochner.notices import is_quiet
 from bochner.selection.budget import Budget
 
 DENSE_ENTRIES = 30_000_000
 MOST_COLUMNS, MOST_EFFECTS = 5, 6
-OF_FIT = " of the fit before"
 
 
 def relevance_in_distance(model: Any) -> Floats | None:
@@ -79,10 +76,7 @@ def _fitted(model: Any) -> Fitted:
     posterior = vars(model).get("posterior_")
 
     def predict(Z: NDArray) -> Floats:
-        values = model._known_targets().inverse(
-            scores_at(model, Z), model._has_log_link
-        )
-        return values if model.bounds_ is None else model.bounds_.clipped(values)
+        return model._predictions(scores_at(model, Z))
 
     def variances(Z: NDArray, A: NDArray) -> Floats:
         sums = posterior.variances_of_sums(model.features_, Z, A)
@@ -90,17 +84,6 @@ def _fitted(model: Any) -> Fitted:
 
     names = explained_scores.output_names(model)
     return of(predict, posterior and variances, names, "prediction")
-
-
-def _most_important(model: Any, n_columns: int) -> list[int]:
-    """The six most important columns, or of an unknown importance the ones that
-    count most in the distance.
-    """
-    importance = getattr(model, "importance_", None)
-    values = relevance_in_distance(model) if importance is None else importance.values
-    if values is None:
-        values = np.zeros(n_columns)
-    return np.argsort(-values, kind="stable")[:MOST_EFFECTS].tolist()
 
 
 def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
@@ -146,27 +129,10 @@ def most_relevant(model: Any) -> dict[str, float]:
     }
 
 
-def learned_table(model: Any) -> Markup:
-    """What a fit has found, in a few lines of HTML."""
-    report = model.report_
-    importance = getattr(model, "importance_", None)
-    facts = {
-        "model": report and f"{report.chosen}: {report.reason}",
-        "features": f"{model.features_.n_features_out:,}",
-        "ridge penalty": number(model.alpha_),
-        "solver": f"{model.solver_}: {model.solver_reason_}",
-        "most important columns": importance and importance.headline(MOST_COLUMNS),
-    }
-    rows = [(name, value) for name, value in facts.items() if value]
-    return table("Learned", ("quantity", "value"), rows, words=(0, 1))
-
-
 class Interpretable(BaseKernelEstimator):
     """What fitted models answer about themselves."""
 
     importance_: Importance = cast(Any, MeasuredAttribute())
-    # Whether predictions are exponentials of the model's scores
-    _has_log_link = False
 
     def _measure(
         self: Any,
@@ -198,14 +164,6 @@ class Interpretable(BaseKernelEstimator):
         if evaluated:
             unseen = sums.solve(features, current_device(), evaluated).unseen
         self._measure(unseen, sums.validation.source, sums.seed, Budget())
-
-    def _outdate_importance(self: Any) -> None:
-        """Say of an importance that it is of the fit before, as other rows are
-        fitted now.
-        """
-        importance = vars(self).get("importance_")
-        if importance is not None and not importance.rows.endswith(OF_FIT):
-            self.importance_ = replace(importance, rows=importance.rows + OF_FIT)
 
     @property
     def feature_importances_(self: Any) -> Floats:
@@ -294,13 +252,8 @@ class Interpretable(BaseKernelEstimator):
         rows = self._checked(*self._in_memory(X, y, sample_weight))
         rows = self._with_class_weights(rows)
         self._refuse_other_targets(rows.target)
-        source = encoded_source(
-            self.encoder_,
-            rows.X,
-            rows.y,
-            rows.weight,
-            self.feature_weights_.dtype,
-            self._known_targets(),
+        source = rows.source(
+            self.encoder_, self.feature_weights_.dtype, self._known_targets()
         )
         seed = int(check_random_state(random_state).randint(2**31))
         return permutation_importance(self, source, int(n_rows), int(n_repeats), seed)
@@ -361,10 +314,7 @@ class Interpretable(BaseKernelEstimator):
         >>> explanation.values.shape, explanation.is_exact
         ((92, 10), True)
         """
-        check_is_fitted(self)
-        return explained_scores.explain(
-            self, self._rows(X, reset=False), background, n_background
-        )
+        return explained_scores.explained(self, X, background, n_background)
 
     @any_arrays
     def interactions(
@@ -398,10 +348,7 @@ class Interpretable(BaseKernelEstimator):
         >>> model.interactions(X[:20]).values.shape
         (20, 3, 3)
         """
-        check_is_fitted(self)
-        return explained_scores.interactions(
-            self, self._rows(X, reset=False), background, n_background
-        )
+        return explained_scores.explained(self, X, background, n_background, pairs=True)
 
     def _without_posterior(self) -> Self:
         """Return a copy without the posterior, so that effects have no intervals and
@@ -499,12 +446,40 @@ class Interpretable(BaseKernelEstimator):
         if isinstance(columns, int | str | np.integer):
             columns = [columns]
         if columns is None:
-            numbers = _most_important(self, len(names))
+            # The most important ones, or of an unknown importance those that count
+            # most in the distance
+            importance = getattr(self, "importance_", None)
+            if importance is None:
+                values = relevance_in_distance(self)
+            else:
+                values = importance.values
+            if values is None:
+                values = np.zeros(len(names))
+            numbers = np.argsort(-values, kind="stable")[:MOST_EFFECTS].tolist()
         else:
             numbers = [column_number(column, names) for column in columns]
         asked = Asked(kind, n_points, n_curves, n_rows, coverage)
         with single_threaded_blas():
             return measured_effects(rows, numbers, names, _fitted(self), asked)
+
+    def _html_repr(self: Any) -> str:
+        """The diagram of scikit-learn, and below it what was learned, in a few
+        lines.
+        """
+        diagram = estimator_html_repr(self)
+        if not hasattr(self, "feature_weights_"):
+            return diagram
+        report = self.report_
+        importance = getattr(self, "importance_", None)
+        facts = {
+            "model": report and f"{report.chosen}: {report.reason}",
+            "features": f"{self.features_.n_features_out:,}",
+            "ridge penalty": number(self.alpha_),
+            "solver": f"{self.solver_}: {self.solver_reason_}",
+            "most important columns": importance and importance.headline(MOST_COLUMNS),
+        }
+        rows = [(name, value) for name, value in facts.items() if value]
+        return diagram + table("Learned", ("quantity", "value"), rows, words=(0, 1))
 
     @any_arrays
     def report_html(

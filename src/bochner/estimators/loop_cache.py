@@ -98,7 +98,10 @@ def warmup() -> LoopCache:
         for features in MAPS:
             _solve(features, dtype)
         for features in HASHED:
-            _sum(features, dtype)
+            # Moments of hashed bins, of rows without weights and with such
+            for weights in (None, np.arange(1.0, ROWS + 1)):
+                source = ArraySource(*_random_rows(dtype), weights)
+                Design(source, features.draw(COLUMNS), dtype).moments()
         FourierFeatures(n_components=4 * WIDE, sampling="structured").fit_transform(
             np.ones((2, WIDE), dtype)
         )
@@ -150,13 +153,6 @@ def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
         KernelMachineRegressor(
             features=features, alpha=[0.1, 1.0], solver="direct"
         ).fit(X, y).interactions(X[:1])
-
-
-def _sum(features: FeatureMap, dtype: DTypeLike) -> None:
-    """Moments of hashed bins, of rows without weights and with such."""
-    X, y = _random_rows(dtype)
-    for weights in (None, np.arange(1.0, ROWS + 1)):
-        Design(ArraySource(X, y, weights), features.draw(COLUMNS), dtype).moments()
 
 
 def _random_rows(dtype: DTypeLike) -> tuple[Any, Any]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import estimator_html_repr
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -40,6 +39,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
 from bochner.estimators import explained_scores, interpretation
+from bochner.estimators.cross_fitting import cross_fitted
 from bochner.estimators.incremental import (
     FirstRows,
     FixedByFirstRows,
@@ -52,7 +52,11 @@ from bochner.estimators.incremental import (
     solved,
 )
 from bochner.estimators.measured_importance import n_evaluated
-from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
+from bochner.estimators.parameters import (
+    CLASS_LOSSES,
+    NUMBER_LOSSES,
+    check_parameters,
+)
 from bochner.estimators.ridge.conjugate_gradients import go_on, solve_from_sample
 from bochner.estimators.ridge.direct import solve_directly
 from bochner.estimators.ridge.ridge_problem import (
@@ -85,7 +89,6 @@ from bochner.inputs.training import (
     TrainingRows,
     column_units,
     draw,
-    encoded_source,
     open_training,
     rows_to_map,
 )
@@ -118,6 +121,7 @@ HASHED_A_ROW = 8  # columns for each row that they are chosen by
 # That tell the means of features, and precondition their equations, of a fit where all
 # is chosen
 FIRST_ROWS = 20_000
+OF_FIT = " of the fit before"  # what is said of an importance that a refit keeps
 
 
 class Prepared(NamedTuple):
@@ -250,12 +254,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Rows with the weights that parameters give them."""
         return rows
 
-    def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> Any:
-        """Predictions for all rows by machines without their fold; None where none
-        are wanted.
-        """
-        return None
-
     # Fits
 
     def _open(
@@ -296,30 +294,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         """Rows in memory, checked."""
         X = self._rows(X, reset=is_new, cautions=cautions)
         return TrainingRows(X, self._checked_target(X, y, sample_weight))
-
-    def _with_validation(self, rows: TrainingRows, validation: Any) -> TrainingRows:
-        """The rows with those by which the user wants choices to be made."""
-        if rows.splits is not None:
-            raise ValueError(
-                "validation= says already which rows validate: leave out groups and cv."
-            )
-        if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
-            raise ValueError(
-                "validation must be a pair (X, y), or (X, y, sample_weight), got "
-                f"{type(validation).__name__}."
-            )
-        self._request.refuse_rows_alone()
-        X, y, weight, _, stream = open_data(
-            *validation, *[None] * (3 - len(validation))
-        )
-        if stream is not None:
-            raise ValueError(
-                "validation must fit the memory, and it is a larger source: give some "
-                "of its rows."
-            )
-        others = self._checked(X, y, weight, cautions=False)
-        self._refuse_unlike(rows.target, others.target)
-        return with_validation(rows, others)
 
     @any_arrays
     @single_threaded_blas()
@@ -369,18 +343,62 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             if not refusal and exceeds_limit(rows.X):
                 refuse_limit(request, table_shape(rows.X, rows.y, is_classifier(self)))
             if validation is not None:
-                rows = self._with_validation(rows, validation)
+                # The rows by which the user wants choices to be made
+                if rows.splits is not None:
+                    raise ValueError(
+                        "validation= says already which rows validate: leave out "
+                        "groups and cv."
+                    )
+                is_tuple = isinstance(validation, tuple | list)
+                if not is_tuple or len(validation) not in (2, 3):
+                    raise ValueError(
+                        "validation must be a pair (X, y), or (X, y, sample_weight), "
+                        f"got {type(validation).__name__}."
+                    )
+                request.refuse_rows_alone()
+                given = *validation, *[None] * (3 - len(validation))
+                X, y, sample_weight, _, stream = open_data(*given)
+                if stream is not None:
+                    raise ValueError(
+                        "validation must fit the memory, and it is a larger source: "
+                        "give some of its rows."
+                    )
+                others = self._checked(X, y, sample_weight, cautions=False)
+                self._refuse_unlike(rows.target, others.target)
+                rows = with_validation(rows, others)
         rows = self._with_class_weights(rows)
         targets = self._learn_target(rows)
         if rows.are_all:
             n_outputs = targets(rows.target.y[:1]).shape[1]
-            rows = _told_apart(self._timely(rows, n_outputs, budget))
+            # As many rows as a time limit allows, 2,000 at least
+            n_rows, n_columns = rows.X.shape
+            held = rows.X.nnz / max(n_rows, 1) if issparse(rows.X) else n_columns
+            timely = budget.n_rows(held + n_outputs)
+            fewest = min(POLICY.rows_for_full_learning, n_rows)
+            if timely < fewest:
+                least = budget.seconds * fewest / timely
+                warn(
+                    f"time_limit={budget.limit:g} is too short for this table: the fit "
+                    f"takes {least:.1g} seconds at least."
+                )
+            most = max(timely, fewest)
+            if n_rows > most:
+                log(
+                    f"The time limit leaves time for {int(most):,} of {n_rows:,} rows.",
+                    bool(self.verbose),
+                )
+                rng = np.random.default_rng(self._seed())
+                rows = rows.take(np.sort(rng.choice(n_rows, int(most), replace=False)))
+            rows = _told_apart(rows)
         way = "whole" if rows.are_all else "streamed"
         prepared, source = self._encode(rows, targets, way, budget)
         self._note_rows_that_belong_together(rows, targets, budget)
         choice = self._choose(prepared)
         design, problem = self._draw_and_plan(prepared, choice)
-        crossed = self._cross_fit(rows, prepared) if rows.are_all else None
+        crossed = None
+        if self.uncertainty and rows.are_all:
+            # Predictions for all rows by machines without their fold
+            crossed = cross_fitted(self, rows, prepared.source, prepared.seed, budget)
         if crossed is not None:
             # The model is that of a fit without uncertainty
             is_split = prepared.source.splits is not None
@@ -399,7 +417,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 ahead = self.solver_ == "cg" or passes.has_one_sum
                 passes = passes.of(replace(source, ahead=ahead))
                 if self.solver_ == "direct":
-                    sums = self._no_sums(design, problem, choice).plus(passes)
+                    sums = PartialFitState.empty(design, problem, choice).plus(passes)
                     solution = sums.solve(
                         design.features, design.place, problem.needs.evaluated
                     )
@@ -445,30 +463,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 f"(--time {name!r} in the command): else rows are validated on their "
                 "neighbours on both sides, and scores and intervals promise too much."
             )
-
-    def _timely(
-        self, rows: TrainingRows, n_outputs: int, budget: Budget
-    ) -> TrainingRows:
-        """The rows, or as many of them as a time limit allows, 2,000 at least."""
-        n_rows, n_columns = rows.X.shape
-        held = rows.X.nnz / max(n_rows, 1) if issparse(rows.X) else n_columns
-        timely = budget.n_rows(held + n_outputs)
-        fewest = min(POLICY.rows_for_full_learning, n_rows)
-        if timely < fewest:
-            least = budget.seconds * fewest / timely
-            warn(
-                f"time_limit={budget.limit:g} is too short for this table: the fit "
-                f"takes {least:.1g} seconds at least."
-            )
-        most = max(timely, fewest)
-        if n_rows <= most:
-            return rows
-        log(
-            f"The time limit leaves time for {int(most):,} of {n_rows:,} rows.",
-            bool(self.verbose),
-        )
-        rng = np.random.default_rng(self._seed())
-        return rows.take(np.sort(rng.choice(n_rows, int(most), replace=False)))
 
     @any_arrays
     @single_threaded_blas()
@@ -531,7 +525,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 "not have: intervals and deviations are now calibrated by rows held "
                 "out by chance. Fit again where that is not what new rows are like."
             )
-        self._outdate_importance()
+        # An importance is of the fit before, as other rows are fitted now
+        importance = vars(self).get("importance_")
+        if importance is not None and not importance.rows.endswith(OF_FIT):
+            self.importance_ = replace(importance, rows=importance.rows + OF_FIT)
         refusal = ""
         is_exact = self.solver_ == "exact" and not self._is_exact_by_default
         if is_exact or self.loss_ in NUMBER_LOSSES:
@@ -555,37 +552,32 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             self._caution_ignored(rows.X, rows.target.weight, "fit")
             self._solve_other_rows(rows)
         else:
-            self._refit_in_passes(rows)
+            # Rows that are read in passes, with the bins that there were
+            assert rows.stream is not None
+            dtype = self.feature_weights_.dtype
+            self.encoder_ = self.encoder_.open_to_levels()
+            encode = partial(self.encoder_.encode, dtype=dtype)
+            training_set = rows.encoded(
+                self.encoder_, dtype, self._known_targets(), encode
+            )
+            stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
+            problem = RidgeProblem(
+                self.alpha_, self.tol, self._seed(), stopping=stopping
+            )
+            n_rows = rows.stream.table.n_rows
+            features = self.features_
+            if self._is_exact_by_default:
+                features = self._estimated_features(n_rows)
+                features.draw(self.encoder_.n_features_out_)
+            with progress("Fitting", n_rows, bool(self.verbose)) as advance:
+                place = device_for_fit(features, self.solver_, "squared", dtype)
+                design = training_set.design(
+                    features, dtype, advance=advance, fixed=True, place=place
+                )
+                self._go_on(design, problem)
         # Sums of the rows before, to which none can be added any more
         self._sums = self._first = None
         return self
-
-    def _refit_in_passes(self, rows: TrainingRows) -> None:
-        """Solve for rows that are read in passes, with the bins that there were."""
-        assert rows.stream is not None
-        dtype = self.feature_weights_.dtype
-        self.encoder_ = self.encoder_.open_to_levels()
-        encode = partial(self.encoder_.encode, dtype=dtype)
-        training_set = rows.encoded(self.encoder_, dtype, self._known_targets(), encode)
-        stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
-        problem = RidgeProblem(self.alpha_, self.tol, self._seed(), stopping=stopping)
-        n_rows = rows.stream.table.n_rows
-        features = self.features_
-        if self._is_exact_by_default:
-            features = self._estimated_features(n_rows)
-            features.draw(self.encoder_.n_features_out_)
-        with progress("Fitting", n_rows, bool(self.verbose)) as advance:
-            place = device_for_fit(features, self.solver_, "squared", dtype)
-            design = Design(
-                training_set.source,
-                features,
-                dtype,
-                advance,
-                fixed=True,
-                place=place,
-                engine=rows.stream.engine,
-            )
-            self._go_on(design, problem)
 
     def _go_on(self, design: Design, problem: RidgeProblem) -> None:
         """Solve for the rows of a stream with the map and the penalty of the fit,
@@ -631,7 +623,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 f"Partial fits need the Gram matrix: {self.solver_reason_}."
             )
         self._keep_features(design.features)
-        self._sums = self._no_sums(design, problem, choice)
+        self._sums = PartialFitState.empty(design, problem, choice)
         return self
 
     def _add_part(
@@ -647,6 +639,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
         A batch that is refused, or interrupted, leaves the model as it was before.
         """
+        if self._sums is None and "feature_weights_" in vars(self):
+            raise ValueError(
+                f"This {type(self).__name__} is fitted, and fit, refit and finalize "
+                "keep no sums to add rows to. To fit in parts, call prepare with a "
+                "sample of the rows and then partial_fit with all of them; to fit this "
+                "model on other rows, call refit with all rows."
+            )
+        X, y, sample_weight = given_batch(
+            X, y, sample_weight, self._column_of_groups(X)
+        )
         check_half_life(half_life)
         before = dict(vars(self))
         try:
@@ -673,43 +675,24 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 self._first = first.settled()
             # Rows decay by their age in the batch, and what has been summed before by
             # the rows of the batch.
-            target = self._with_class_weights(rows).target
-            target = target._replace(weight=decayed(target.weight, decay, X))
+            rows = self._with_class_weights(rows)
+            weight = decayed(rows.weight, decay, X)
+            rows = replace(rows, target=rows.target._replace(weight=weight))
             if self._first is None:
-                self._caution_ignored(X, target.weight, "prepare")
-            source = encoded_source(
-                self.encoder_,
-                X,
-                target.y,
-                target.weight,
-                np.float64,
-                self._known_targets(),
-            )
+                self._caution_ignored(X, weight, "prepare")
+            source = rows.source(self.encoder_, np.float64, self._known_targets())
             assert self._sums is not None
             design = Design(
                 source, self.features_, self._sums.dtype, place=current_device()
             )
             self._sums = self._sums.plus(design, remaining_share)
-            self._count_targets(target, remaining_share)
+            self._count_targets(rows.target, remaining_share)
             self._forget()
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
-
-    def _open_part(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Rows of a part, in memory; ValueError where a fit has kept no sums that
-        they could be added to.
-        """
-        if self._sums is None and "feature_weights_" in vars(self):
-            raise ValueError(
-                f"This {type(self).__name__} is fitted, and fit, refit and finalize "
-                "keep no sums to add rows to. To fit in parts, call prepare with a "
-                "sample of the rows and then partial_fit with all of them; to fit this "
-                "model on other rows, call refit with all rows."
-            )
-        return given_batch(X, y, sample_weight, self._column_of_groups(X))
 
     def _store(
         self,
@@ -816,25 +799,21 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         choice = self._choose_learned(rows)
         if rows.way != "whole":
             return choice
-        if choice is None:
-            few = self._choose_for_few(rows, POLICY.few_rows)
-            return few and self._or_learned(rows, few)
-        few = None
-        if isinstance(choice.model.features, KernelRows):
-            # All rows choose its lengthscale, not those that are fitted alone
-            few = self._choose_for_few(rows, POLICY.simple_rows)
-        if few is None:
-            return choice
-        model = replace(few.model, report=choice.model.report)
-        return few._replace(model=model)
-
-    def _or_learned(self, rows: Prepared, few: Choice) -> Choice:
-        """The choice for few rows, which has one lengthscale; or of numbers one with
-        lengthscales of each column, where that is clearly better for rows held out.
-        """
+        if choice is not None:
+            few = None
+            if isinstance(choice.model.features, KernelRows):
+                # All rows choose its lengthscale, not those that are fitted alone
+                few = self._choose_for_few(rows, POLICY.simple_rows)
+            if few is None:
+                return choice
+            model = replace(few.model, report=choice.model.report)
+            return few._replace(model=model)
+        # Few rows have one lengthscale; or, of numbers, lengthscales of each column,
+        # where these are clearly better for rows held out
+        few = self._choose_for_few(rows, POLICY.few_rows)
         size = rows.source.n_rows, self.encoder_.n_features_out_, rows.source.n_outputs
         is_compared = self._request.compares_few(*size) and not rows.budget.is_short
-        if not is_compared or few.predictions is None:
+        if few is None or few.predictions is None or not is_compared:
             return few
         problem = self._problem(rows, "auto", POLICY.fewest_learned)
         if problem is None:
@@ -1072,6 +1051,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             chosen,
             self.loss not in NUMBER_LOSSES,
             rows.budget.stage("solution"),
+            rows.way == "whole"
+            and self.loss in CLASS_LOSSES
+            and not features.learns_weights,
         )
         if choice is not None and choice.model.alpha is not None:
             dtype = np.dtype(np.float32)
@@ -1163,16 +1145,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             self.level_variances_ = encoder.level_variances(targeted)
         if encoder.has_level_means:
             self.encoder_, encoder = encoder.with_level_means(targeted)
-        return encoded_source(
-            encoder,
-            rows.X,
-            rows.target.y,
-            rows.weight,
-            self.feature_weights_.dtype,
-            targets,
-            rows.content,
-            rows.splits,
-        )
+        return rows.source(encoder, self.feature_weights_.dtype, targets)
 
     # What the parameters ask for
 
@@ -1208,15 +1181,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return True
 
     # Sums over parts
-
-    def _no_sums(
-        self, design: Design, problem: RidgeProblem, choice: Choice | None
-    ) -> PartialFitState:
-        """Sums over no rows yet; the rows of the design validate."""
-        per_weight = None
-        if problem.penalty_selected and choice is not None:
-            per_weight = choice.model.alpha_per_weight
-        return PartialFitState.empty(design, problem, per_weight)
 
     def _forget(self) -> None:
         """Drop what is solved for again when it is read."""
@@ -1505,14 +1469,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         part._learns_from_few = compared
         return part
 
-    def _html_repr(self) -> str:
-        """The diagram of scikit-learn, and below it what was learned."""
-        return estimator_html_repr(self) + (
-            interpretation.learned_table(self)
-            if hasattr(self, "feature_weights_")
-            else ""
-        )
-
 
 def _told_apart(rows: TrainingRows) -> TrainingRows:
     """Checked rows, near copies of a row as copies; and by what rows differ, where that
@@ -1534,7 +1490,12 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     n_different, n_rows = len(different), len(first)
     come_again = may_come_again(n_different, n_rows, is_likely=True)
     if come_again:
-        have_others = _have_other_targets(first, rows.y)
+        # Most rows equal rows whose targets are not all the same
+        assert rows.y is not None
+        hashes = row_hashes(rows.y.reshape(n_rows, -1))
+        has_others = np.zeros(n_rows, bool)
+        has_others[first[hashes != hashes[first]]] = True
+        have_others = bool(has_others[first].mean() > 0.5)
         hold_levels = are_levels(rows_of(X, different))
         is_likely = have_others and hold_levels
         come_again = is_likely or (
@@ -1548,16 +1509,6 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     occurrence[order] = np.arange(len(first)) - np.searchsorted(ordered, ordered)
     content = np.column_stack([row_hashes(X)[first] >> np.uint64(11), occurrence])
     return replace(rows, content=content)
-
-
-def _have_other_targets(first: NDArray, y: Any) -> bool:
-    """Whether most rows, of which the first equal one is given, equal rows whose
-    targets are not all the same.
-    """
-    hashes = row_hashes(y.reshape(len(first), -1))
-    has_others = np.zeros(len(first), bool)
-    has_others[first[hashes != hashes[first]]] = True
-    return bool(has_others[first].mean() > 0.5)
 
 
 def hashed_columns(n_rows: int) -> int:

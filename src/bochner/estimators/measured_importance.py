@@ -5,7 +5,7 @@ fit on rows held out of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,67 +27,49 @@ from bochner.selection.policy import POLICY
 TRAINED, MOST_REPEATS = "training rows", 5
 # Of a column of a row, from which on a bar tells how long the rest takes
 MANY_CHANGES = 1_000_000
+# Of a regressor, by the loss that it was fitted by
+LOSS_NAMES = {
+    "squared": "squared error",
+    "huber": "Huber loss",
+    "quantile": "pinball loss",
+    "poisson": "Poisson deviance",
+}
 Scores = Callable[[Rows, Indices], Floats]
 
 
-class RowLoss(NamedTuple):
-    """The loss of a task: its name, and the losses of rows by solver's targets and
-    scores, both of shape (n, K).
-    """
-
-    name: str
-    of: Callable[[NDArray, NDArray], Floats]
-
-
-def row_loss(model: Any) -> RowLoss:
-    """The loss by which a fitted model is evaluated, in units of the target where
-    there is one.
+def losses_of_rows(model: Any, T: NDArray, F: NDArray) -> Floats:
+    """Losses by which a fitted model is evaluated, in units of the target where there
+    is one, shape (n,): of solver's targets and scores, both of shape (n, K).
     """
     if is_classifier(model):
-        return RowLoss(
-            "log loss", lambda T, F: log_loss_of_rows(T, model._probabilities(F))
-        )
+        return log_loss_of_rows(T, model._probabilities(F))
     scale = model.target_scale_
     K = len(scale)
     unit = float(scale[0]) if K == 1 else 1.0
     if model.loss_ == "squared":
-        return RowLoss(
-            "squared error", lambda T, F: unit**2 * np.square(T - F).mean(axis=1)
-        )
+        return unit**2 * np.square(T - F).mean(axis=1)
     loss = model._fitted_loss
     if model.loss_ == "huber":
-        return RowLoss("Huber loss", lambda T, F: unit**2 / K * loss.value(T.T, F.T))
+        return unit**2 / K * loss.value(T.T, F.T)
     if model.loss_ == "quantile":
         q = loss.q
-        return RowLoss(
-            "pinball loss",
-            lambda T, F: unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1),
+        return unit * np.maximum(q * (T - F), (q - 1) * (T - F)).mean(axis=1)
+    if T.min(initial=0.0) < 0:
+        raise ValueError(
+            "loss='poisson' needs counts, and the target has negative values."
         )
-
-    def deviance(T: NDArray, F: NDArray) -> NDArray:
-        if T.min(initial=0.0) < 0:
-            raise ValueError(
-                "loss='poisson' needs counts, and the target has negative values."
-            )
-        return 2 / K * loss.value(T.T, F.T)
-
-    return RowLoss("Poisson deviance", deviance)
+    return 2 / K * loss.value(T.T, F.T)
 
 
 class MeasuredAttribute(SolvedAttribute):
     """A result that is measured by a fit, and after `partial_fit` when it is read."""
 
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        model._measure_if_needed()
-        if self.name in vars(model):
-            return vars(model)[self.name]
-        raise AttributeError(
-            f"This {type(model).__name__} has no {self.name!r}: it is not fitted, or "
-            "the fit had too many columns, too few rows or too little time to measure "
-            "it. Call importance(X, y), with rows that the model has not seen."
-        )
+    completes = "_measure_if_needed"
+    missing = (
+        "This {} has no {!r}: it is not fitted, or the fit had too many columns, too "
+        "few rows or too little time to measure it. Call importance(X, y), with rows "
+        "that the model has not seen."
+    )
 
 
 def permutation_importance(
@@ -150,7 +132,17 @@ def importance_of_fit(
     size = n_evaluated(d)
     if not size or budget.is_over:
         return None
-    rows, scores, name = _evaluated(model, unseen, source, size, seed)
+    # Some rows, and their scores by the function without them, or where there is none
+    # by the model
+    scores: Scores
+    if unseen is None:
+        counted = source.counted().aimed_at(model._known_targets())
+        rows = counted.sample(size, np.random.default_rng(seed))
+        scores, name = lambda Z, numbers: scores_at(model, Z), TRAINED
+    else:
+        held_out = unseen.sample(size, seed)
+        rows = held_out.design.source
+        scores, name = held_out.scores, held_out.name
     if rows.n_rows < 2:
         return None
     changes_of_all = rows.n_rows * d
@@ -164,20 +156,6 @@ def importance_of_fit(
     return importance if np.isfinite(numbers).all() else None
 
 
-def _evaluated(
-    model: Any, unseen: UnseenRows | None, source: ArraySource, size: int, seed: int
-) -> tuple[ArraySource, Scores, str]:
-    """Some rows, their scores by the function without them, or where there is none
-    by the model, and their name.
-    """
-    if unseen is None:
-        counted = source.counted().aimed_at(model._known_targets())
-        sample = counted.sample(size, np.random.default_rng(seed))
-        return sample, lambda Z, numbers: scores_at(model, Z), TRAINED
-    held_out = unseen.sample(size, seed)
-    return held_out.design.source, held_out.scores, held_out.name
-
-
 def _measured(
     model: Any, rows: ArraySource, scores: Scores, n_repeats: int, seed: int, name: str
 ) -> Importance:
@@ -185,20 +163,20 @@ def _measured(
     which has the number of one.
     """
     X, T, weight = rows.whole()
-    loss = row_loss(model)
+    loss = "log loss" if is_classifier(model) else LOSS_NAMES[model.loss_]
     d = model.encoder_.n_features_in_
     total = len(T) * (1 + n_repeats * d)
     with progress("Permuting columns", total, total > MANY_CHANGES) as advance:
 
         def losses(Z: Rows, numbers: Indices) -> Floats:
             advance(len(numbers))
-            return loss.of(T[numbers], scores(Z, numbers))
+            return losses_of_rows(model, T[numbers], scores(Z, numbers))
 
         values, errors, mean = growths(
             losses, X, weight, model.encoder_.sources(), d, n_repeats, seed
         )
     return Importance(
-        input_names(model), values, errors, loss.name, mean, len(T), n_repeats, name
+        input_names(model), values, errors, loss, mean, len(T), n_repeats, name
     )
 
 

@@ -73,7 +73,12 @@ def fit_numbers(
     mean_bend = np.exp(np.log(bends).mean())
 
     def problem_of(spread: NDArray) -> LossProblem:
-        loss = number_loss(name, quantile, spread, bends / mean_bend)
+        # In units of a spread of errors, or of a scale of counts
+        loss: Loss = Quantile(quantile, ROUNDED * spread)
+        if name == "poisson":
+            loss = Poisson(bends / mean_bend)
+        elif name == "huber":
+            loss = Huber(EFFICIENT * spread)
         return replace(_of_numbers(stored, loss, y), tol=tol, budget=task.budget)
 
     problem = problem_of(spread)
@@ -214,19 +219,6 @@ def error_spread(
         [[median(output_sizes, held_out.weight)] for output_sizes in sizes]
     )
     return np.where(spread > 0, spread, 1.0)
-
-
-def number_loss(
-    name: str, quantile: float, spread: NDArray[np.float64], scale: NDArray[np.float64]
-) -> Loss:
-    """The loss of a name, in units of a spread of errors, (K, 1), or of a scale of
-    counts, (K, 1).
-    """
-    if name == "poisson":
-        return Poisson(scale)
-    if name == "huber":
-        return Huber(EFFICIENT * spread)
-    return Quantile(quantile, ROUNDED * spread)
 
 
 def _transform(design: Design, loss: Loss) -> tuple[NDArray, NDArray | float]:

@@ -17,8 +17,8 @@ from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.engines.algebra import product
 from bochner.estimators.ridge.interval_calibration import (
+    ErrorScale,
     ErrorSize,
-    ScaleMap,
     fit_error_size,
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
@@ -27,7 +27,6 @@ from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import has_exact_kernel, leaves
 from bochner.features.nystroem import LandmarkFeatures, PriorFunctions
 from bochner.selection.budget import Budget
-from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.posterior_variance import (
     LinearPosterior,
     Noise,
@@ -190,50 +189,39 @@ class Posterior:
         normal = rng.standard_normal((len(self.mean_) + 1, K * n_samples))
         weights = self.linear.spread(normal[:-1])
         constant = normal[-1] / np.sqrt(self.weight_)
-        beyond = None
         if isinstance(basis, LandmarkFeatures):
-            beyond = BeyondLandmarks(
-                basis, PriorFunctions(features, K * n_samples, rng)
-            )
+            # What the landmarks tell of functions of the prior, and of the features
+            # by whose combinations they are drawn
+            prior = PriorFunctions(features, K * n_samples, rng)
+            told = basis.root @ prior(basis.landmarks)
+            prior_features = prior.features(basis.landmarks)
+            if prior_features is not None:
+                told_features = basis.root @ prior_features
         result = np.empty((X.shape[0], K, n_samples))
         for a in range(0, X.shape[0], BLOCK_ROWS):
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
             Z = basis.rows(rows)
             values = (Z - self.mean_) @ weights + constant
-            if beyond is not None:
-                values += beyond(rows, Z) / np.sqrt(self.alpha_)
+            if isinstance(basis, LandmarkFeatures):
+                beyond = prior(rows) - Z @ told
+                prior_features = prior.features(rows)
+                if prior_features is not None:
+                    # The kernel's estimate by which functions are drawn is off by
+                    # little, but of what the landmarks leave that may be much: values
+                    # are scaled to the variance that the kernel itself leaves.
+                    drawn = np.square(prior_features - product(Z, told_features))
+                    least = np.finfo(np.float64).tiny
+                    share = missed(basis, rows, Z) / np.maximum(
+                        drawn.sum(axis=1), least
+                    )
+                    beyond = beyond * np.sqrt(share)[:, np.newaxis]
+                values += beyond / np.sqrt(self.alpha_)
             forms = self.forms(basis, rows, Z)
             size = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
             result[a : a + len(Z)] = (
                 values.reshape(len(Z), K, n_samples) * size[:, :, np.newaxis]
             )
         return result
-
-
-class BeyondLandmarks:
-    """Functions of the prior less what features of landmarks tell of them.
-
-    The kernel's estimate by which functions are drawn is off by little, but of what
-    the landmarks leave that may be much: values are scaled to the variance that the
-    kernel itself leaves.
-    """
-
-    def __init__(self, basis: LandmarkFeatures, prior: PriorFunctions) -> None:
-        self.basis = basis
-        self.prior = prior
-        self.told = basis.root @ prior(basis.landmarks)
-        features = prior.features(basis.landmarks)
-        self.told_features = None if features is None else basis.root @ features
-
-    def __call__(self, X: Rows, Z: NDArray) -> Floats:
-        """Values at rows with features Z of the landmarks, shape (n, S)."""
-        values = self.prior(X) - Z @ self.told
-        features = self.prior.features(X)
-        if features is None or self.told_features is None:
-            return values
-        drawn = np.square(features - product(Z, self.told_features)).sum(axis=1)
-        share = missed(self.basis, X, Z) / np.maximum(drawn, np.finfo(np.float64).tiny)
-        return values * np.sqrt(share)[:, np.newaxis]
 
 
 def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> Floats | float:
@@ -248,24 +236,6 @@ def _beyond(features: FeatureMap, X: Rows, Z: NDArray) -> Floats:
     rows = _wide(X)
     kernel = LandmarkFeatures(features, rows, np.empty((0, 0)))
     return kernel.values(rows) - product(Z, Z.T)
-
-
-class Observations(NamedTuple):
-    """Observations of a fit, or a sample of them.
-
-    Attributes
-    ----------
-    source : ArraySource
-        Dense, with weights over their mean.
-    share : float
-        Of all observations.
-    mean_weight : float
-        Of the observations, in the unit of the fit.
-    """
-
-    source: ArraySource
-    share: float
-    mean_weight: float
 
 
 class Summed(NamedTuple):
@@ -285,10 +255,6 @@ class Summed(NamedTuple):
         With weights over their mean, as `linear` and `alpha`.
     linear : LinearPosterior
     alpha : float
-    whole : bool
-        Whether the moments are of all rows.
-    mean_weight : float
-        Of the observations, in the unit of the fit.
     """
 
     source: ArraySource
@@ -298,8 +264,6 @@ class Summed(NamedTuple):
     moments: Moments
     linear: LinearPosterior
     alpha: float
-    whole: bool
-    mean_weight: float
 
 
 class Errors(NamedTuple):
@@ -318,7 +282,8 @@ def fit_posterior(
     design: Design,
     fitted: RidgeSolution,
     seed: int,
-    scale: ScaleMap,
+    spread: ErrorScale | None,
+    column_groups: NDArray,
     budget: Budget,
 ) -> Posterior:
     """The posterior of a model that was fitted to the rows of a design.
@@ -332,8 +297,10 @@ def fit_posterior(
         features of the posterior.
     seed : int
         Of landmarks and samples of rows.
-    scale : callable (rows whose targets are roots of errors) -> FeatureMap
-        Chooses the map of the size of errors.
+    spread : ErrorScale or None
+        Of the intervals, whose map of the size of errors is taken.
+    column_groups : int array of shape (d,)
+        Columns of one number have one scale.
     budget : Budget
         Where little of it is left there are fewer landmarks and rows.
     """
@@ -342,34 +309,35 @@ def fit_posterior(
     n_landmarks, n_rows, n_errors = budget.shrunk(
         (N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS), power=3
     )
-    observations = _observations(design.source, rng, n_rows)
-    basis = _basis(features, observations.source, rng, n_landmarks)
-    summed = _sum(design, observations, basis, features, fitted.alpha)
-    if not features.is_dense:
-        summed = _regularised(summed, rng, budget)
-    held_out = fitted.held_out_predictions
-    scored = None if held_out is None else _own_errors(summed, held_out, rng, n_errors)
-    enough = min(FEWEST_ERRORS, n_errors, observations.source.n_rows / 2)
-    learned = scored
-    if learned is None or len(learned.errors) < enough:
-        learned = _leave_one_out(summed)
-    noise, size = _noise(learned, scored or learned, rng, scale)
-    return Posterior(basis, summed.linear, summed.alpha, noise, size)
-
-
-def _sum(
-    design: Design,
-    observations: Observations,
-    basis: DenseFeatures,
-    features: FeatureMap,
-    alpha: float,
-) -> Summed:
-    """Moments of features of a basis, and what they tell of the weights."""
-    source, share, mean_weight = observations
-    X, y, weight = source.whole()
+    # Observations, dense and in double precision; of many some, whose weights have the
+    # sum of all. Weights are over their mean. Errors of left-out rows tell the noise of
+    # a row of mean weight, so that another unit of the weights, which also scales the
+    # penalty, is the same posterior.
+    observations = OutOfSample.of(design.source)
+    n_observations = len(observations.row)
+    rows, factors = draw_rows(observations.weight, n_rows, rng)
+    X, y, weight = observations.rows_of(rows).whole()
+    weight = weight * factors
+    weight = weight * (n_observations / weight.sum())
+    X = _wide(X)
+    source = ArraySource(X, y, weight)
+    mean_weight = design.source.total_weight / n_observations
+    # Features of landmarks; those of the map itself where no kernel stands behind them
+    basis = features.dense
+    if (
+        basis is None
+        or basis.n_features_out > OWN_FEATURES
+        or any(map(has_exact_kernel, leaves(features)))
+    ):
+        inputs, _, input_weight = source.distinct().whole()
+        landmarks, _ = draw_rows(input_weight, n_landmarks, rng)
+        basis = LandmarkFeatures(features, inputs[landmarks])
+    # Moments of these features, and what they tell of the weights
     Z = basis.rows(X)
-    whole = share == 1
-    if whole or isinstance(basis, LandmarkFeatures):
+    share = len(rows) / n_observations
+    whole = True
+    if share == 1 or isinstance(basis, LandmarkFeatures):
+        whole = share == 1
         moments = Moments(Z.shape[1], y.shape[1], np.float64, shared=True)
         A = moments.workspace(len(Z))
         A[:, : Z.shape[1]] = Z
@@ -378,32 +346,87 @@ def _sum(
         moments = Design(design.source, features, np.float64).moments()
         moments /= mean_weight
         weight = weight * share
-        whole = True
-    alpha = alpha / mean_weight
+    alpha = fitted.alpha / mean_weight
     linear = posterior_of(moments, alpha)
-    return Summed(source, basis, Z, weight, moments, linear, alpha, whole, mean_weight)
-
-
-def _regularised(summed: Summed, rng: np.random.Generator, budget: Budget) -> Summed:
-    """The moments with a ridge penalty that stands for early stopping too: ten times
-    larger while leave-one-out errors of some rows fall.
-    """
-    rows, _ = draw_rows(summed.weight, FEWEST_ERRORS, rng)
-    seen = summed._replace(
-        source=summed.source.take(rows), Z=summed.Z[rows], weight=summed.weight[rows]
-    )
-    loss = _mean_square(_leave_one_out(seen))
-    for alpha in summed.alpha * np.logspace(1, 6, 6):
-        if budget.is_over:
-            break
-        linear = posterior_of(summed.moments, alpha)
-        seen = seen._replace(alpha=alpha, linear=linear)
-        stronger_loss = _mean_square(_leave_one_out(seen))
-        if stronger_loss >= loss:
-            break
-        loss = stronger_loss
-        summed = summed._replace(alpha=alpha, linear=linear)
-    return summed
+    summed = Summed(source, basis, Z, weight, moments, linear, alpha)
+    if not features.is_dense:
+        # A ridge penalty that stands for early stopping too: ten times larger while
+        # leave-one-out errors of some rows fall
+        rows, _ = draw_rows(weight, FEWEST_ERRORS, rng)
+        seen = summed._replace(source=source.take(rows), Z=Z[rows], weight=weight[rows])
+        loss = _mean_square(_leave_one_out(seen))
+        for stronger in alpha * np.logspace(1, 6, 6):
+            if budget.is_over:
+                break
+            linear = posterior_of(moments, stronger)
+            seen = seen._replace(alpha=stronger, linear=linear)
+            stronger_loss = _mean_square(_leave_one_out(seen))
+            if stronger_loss >= loss:
+                break
+            loss = stronger_loss
+            summed = summed._replace(alpha=stronger, linear=linear)
+    # Errors of the model itself for rows that it has not seen; h as it was without them
+    held_out = fitted.held_out_predictions
+    scored = None
+    if held_out is not None:
+        assert held_out.X is not None
+        assert held_out.fitted_weight is not None
+        rows, _ = draw_rows(held_out.weight, n_errors, rng)
+        X = _wide(held_out.X[rows])
+        weight = held_out.fitted_weight[rows] / mean_weight
+        Z = basis.rows(X)
+        if not whole:
+            forms = summed.linear.forms(Z)
+        elif held_out.fold is None:
+            forms = forms_without_each(summed.linear, Z, weight)
+        else:
+            forms = forms_without(moments, summed.alpha, Z, weight, held_out.fold[rows])
+        forms += missed(basis, X, Z) / summed.alpha
+        targets = held_out.targets[rows]
+        scored = Errors(
+            targets - held_out.predicted[rows],
+            X,
+            forms,
+            held_out.weight[rows],
+            observation_hashes(row_hashes(X), targets),
+        )
+    learned = scored
+    enough = min(FEWEST_ERRORS, n_errors, source.n_rows / 2)
+    if learned is None or len(learned.errors) < enough:
+        learned = _leave_one_out(summed)
+    scored = scored or learned
+    # Variances of noise and function by errors, and the size of errors by these or by
+    # others
+    constant = noise_variance(scored.errors, scored.forms, scored.weight)
+    noise = constant_noise(constant)
+    size = None
+    if len(scored.errors) >= FEWEST_SCALE_ROWS and constant.all():
+        rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
+        source = ArraySource(
+            learned.X[rows], learned.errors[rows], learned.weight[rows]
+        )
+        size_of_row, sizes_left_out = fit_error_size(
+            source,
+            None if spread is None else spread.features,
+            column_groups,
+            0,
+            SCALE_ROWS,
+            budget,
+        )
+        sizes = size_of_row(scored.X)
+        # Of rows that it was learned from, the size that is left without each
+        hashes = learned.hashes[rows]
+        order = np.argsort(hashes)
+        place = np.searchsorted(hashes[order], scored.hashes)
+        place = order[np.minimum(place, len(hashes) - 1)]
+        seen_rows = hashes[place] == scored.hashes
+        sizes[seen_rows] = sizes_left_out()[place[seen_rows]]
+        varying = fit_noise(
+            scored.errors, scored.forms, np.log(sizes), scored.weight, constant
+        )
+        if varying.slope.any():
+            noise, size = varying, size_of_row
+    return Posterior(basis, summed.linear, summed.alpha, noise, size)
 
 
 def _mean_square(errors: Errors) -> float:
@@ -411,52 +434,8 @@ def _mean_square(errors: Errors) -> float:
     return float(np.average(squares, weights=errors.weight))
 
 
-def _observations(
-    source: ArraySource, rng: np.random.Generator, most: int = SUMMED_ROWS
-) -> Observations:
-    """Observations, dense and in double precision; of many a share, whose weights
-    have the sum of all.
-
-    Their weights are over their mean. Errors of left-out rows tell the noise of a row
-    of mean weight, so that another unit of the weights, which also scales the penalty,
-    is the same posterior.
-    """
-    observations = OutOfSample.of(source)
-    n_observations = len(observations.row)
-    rows, factors = draw_rows(observations.weight, most, rng)
-    X, y, weight = observations.rows_of(rows).whole()
-    weight = weight * factors
-    weight = weight * (n_observations / weight.sum())
-    return Observations(
-        ArraySource(_wide(X), y, weight),
-        len(rows) / n_observations,
-        source.total_weight / n_observations,
-    )
-
-
 def _wide(X: Rows) -> Floats:
     return (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
-
-
-def _basis(
-    features: FeatureMap,
-    source: ArraySource,
-    rng: np.random.Generator,
-    n_landmarks: int = N_LANDMARKS,
-) -> DenseFeatures:
-    """Features of landmarks; those of the map itself where no kernel stands behind
-    them, and they are not too many.
-    """
-    dense_features = features.dense
-    if (
-        dense_features is not None
-        and dense_features.n_features_out <= OWN_FEATURES
-        and not any(map(has_exact_kernel, leaves(features)))
-    ):
-        return dense_features
-    X, _, weight = source.distinct().whole()
-    rows, _ = draw_rows(weight, n_landmarks, rng)
-    return LandmarkFeatures(features, X[rows])
 
 
 def _leave_one_out(summed: Summed) -> Errors:
@@ -467,60 +446,3 @@ def _leave_one_out(summed: Summed) -> Errors:
     )
     forms += missed(summed.basis, X, summed.Z) / summed.alpha
     return Errors(errors, X, forms, weight, observation_hashes(row_hashes(X), y))
-
-
-def _own_errors(
-    summed: Summed, held_out: HeldOutPredictions, rng: np.random.Generator, most: int
-) -> Errors:
-    """Errors of the model itself for rows that it has not seen; h as it was without
-    these, where all are summed.
-    """
-    assert held_out.X is not None
-    assert held_out.fitted_weight is not None
-    rows, _ = draw_rows(held_out.weight, most, rng)
-    X = _wide(held_out.X[rows])
-    weight = held_out.fitted_weight[rows] / summed.mean_weight
-    Z = summed.basis.rows(X)
-    if not summed.whole:
-        forms = summed.linear.forms(Z)
-    elif held_out.fold is None:
-        forms = forms_without_each(summed.linear, Z, weight)
-    else:
-        forms = forms_without(
-            summed.moments, summed.alpha, Z, weight, held_out.fold[rows]
-        )
-    forms += missed(summed.basis, X, Z) / summed.alpha
-    targets = held_out.targets[rows]
-    return Errors(
-        targets - held_out.predicted[rows],
-        X,
-        forms,
-        held_out.weight[rows],
-        observation_hashes(row_hashes(X), targets),
-    )
-
-
-def _noise(
-    learned: Errors, scored: Errors, rng: np.random.Generator, scale: ScaleMap
-) -> tuple[Noise, ErrorSize | None]:
-    """Variances of noise and function by some errors, and the size of errors by these
-    or others.
-    """
-    constant = noise_variance(scored.errors, scored.forms, scored.weight)
-    if len(scored.errors) < FEWEST_SCALE_ROWS or not constant.all():
-        return constant_noise(constant), None
-    rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
-    source = ArraySource(learned.X[rows], learned.errors[rows], learned.weight[rows])
-    size, sizes_left_out = fit_error_size(source, scale, 0, SCALE_ROWS)
-    sizes = size(scored.X)
-    # Of rows that it was learned from, the size that is left without each
-    hashes = learned.hashes[rows]
-    order = np.argsort(hashes)
-    place = np.searchsorted(hashes[order], scored.hashes)
-    place = order[np.minimum(place, len(hashes) - 1)]
-    seen = hashes[place] == scored.hashes
-    sizes[seen] = sizes_left_out()[place[seen]]
-    noise = fit_noise(
-        scored.errors, scored.forms, np.log(sizes), scored.weight, constant
-    )
-    return (noise, size) if noise.slope.any() else (constant_noise(constant), None)

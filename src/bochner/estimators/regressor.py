@@ -16,7 +16,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
-from bochner.data.array_source import ArraySource
 from bochner.data.outliers import outer_fences
 from bochner.data.weights import checked_weight
 from bochner.design.design import Design
@@ -32,9 +31,7 @@ from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
 from bochner.estimators.posterior import Posterior, fit_posterior
 from bochner.estimators.ridge.interval_calibration import (
     ErrorScale,
-    ScaleMap,
     fit_error_scale,
-    scale_map,
 )
 from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution
@@ -461,7 +458,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             differ from those of the first rows; after `fit` or `finalize`, which keep
             no sums. The model then stays as it was.
         """
-        self._add_part(*self._open_part(X, y, sample_weight), half_life)
+        self._add_part(X, y, sample_weight, half_life)
         assert self._sums is not None
         self._caution_moved(self._sums)
         return self
@@ -489,12 +486,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             return self._solver_targets(rows.target)
         seen = rows.summary.targets
         assert seen is not None
-        self._range = PredictionBounds.of_range(seen.low, seen.high)
+        self._range = PredictionBounds.of(np.stack([seen.low, seen.high]), None)
         self._store_scale(Target(rows.y, None, *mean_and_scale(seen)))
         return self._known_targets()
 
     @property
-    def _has_log_link(self) -> bool:  # type: ignore[override]
+    def _has_log_link(self) -> bool:
         """Whether predictions are exponentials of the model's scores."""
         return self.loss_ == "poisson"
 
@@ -536,11 +533,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
                 f"y has shape {target.y.shape}, and that of validation "
                 f"{other.y.shape}: give as many targets."
             )
-
-    def _cross_fit(self, rows: TrainingRows, prepared: Prepared) -> Any:
-        if not self.uncertainty:
-            return None
-        return cross_fitted(self, rows, prepared.source, prepared.seed, prepared.budget)
 
     def _by_loss(
         self,
@@ -591,8 +583,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         )
         if rows is not None and design is not None and self._request.wants("std"):
             stage = budget.stage("deviations")
+            groups = self.encoder_.column_groups()
             self.posterior_ = fit_posterior(
-                design, solution, rows.seed, self._scale_map(stage), stage
+                design, solution, rows.seed, self.spread_, groups, stage
             )
         self.feature_weights_ = (
             solution.coef if loss_fit is None else self._store_loss(solution, loss_fit)
@@ -638,9 +631,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             self.spread_ = self._fit_error_scale(calibration, scaled, budget, spread)
             coef = solution.coef
             if hasattr(self, "posterior_"):
-                scale = self._scale_map(budget)
+                groups = self.encoder_.column_groups()
                 self.posterior_ = fit_posterior(
-                    design, solution, self._seed(), scale, budget
+                    design, solution, self._seed(), self.spread_, groups, budget
                 )
         else:
             design, problem, solution = self._solve_again(
@@ -677,22 +670,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             return None
         if self.bounds_ is not None:
             rows = replace(rows, predicted=self.bounds_.within(rows.predicted, targets))
-        features = None
-        if former is not None and former.size is not None:
-            features = former.size.features
-        return fit_error_scale(rows, self.encoder_.column_groups(), budget, features)
-
-    def _scale_map(self, budget: Budget) -> ScaleMap:
-        """How the map of the error scale is chosen: that of the intervals if they
-        have one.
-        """
-
-        def choose(rows: ArraySource) -> FeatureMap:
-            if self.spread_ is not None and self.spread_.size is not None:
-                return self.spread_.size.features
-            return scale_map(rows, self.encoder_.column_groups(), 0, budget)
-
-        return choose
+        groups = self.encoder_.column_groups()
+        return fit_error_scale(rows, groups, budget, former)
 
     def predict(
         self,
@@ -782,11 +761,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ) -> Any:
         """Means, or means and standard deviations; the latter not of collections."""
         scores = self._scores(X, n_jobs)
-        values = self._known_targets().inverse(scores, self._has_log_link)
-        if self.bounds_ is not None:
-            values = self.bounds_.clipped(values)
+        values = self._predictions(scores)
         mean = values[:, 0] if self._one_target else values
         return (mean, self._deviations(X, noise, n_jobs)) if return_std else mean
+
+    def _predictions(self, scores: NDArray) -> Floats:
+        """Predictions, shape (n, K), of the solver's."""
+        values = self._known_targets().inverse(scores, self._has_log_link)
+        return values if self.bounds_ is None else self.bounds_.clipped(values)
 
     @rowwise("std")
     def _deviations(self, X: Any, noise: bool, n_jobs: int | None) -> Floats:

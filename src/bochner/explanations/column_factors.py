@@ -142,8 +142,7 @@ class Waves:
                 block = V[b : b + 4 * few]
                 other = self._angles(block, W)
                 in_threads(partial(add, block, W, C, other), parts)
-        sums = sums[:, :, 0] if values.ndim == 3 else sums
-        values[_where(self.columns, values)] += sums / len(V)
+        _add(sums / len(V), self.columns, values)
 
     def _angles(self, U: NDArray, W: NDArray) -> tuple[NDArray, ...]:
         """Cosines and sines of half the angles of each column, and of those of all
@@ -212,9 +211,8 @@ class Cells:
                 sums += bin_values[group]
             return sums
 
-        total = fold(add, shards(len(self.features.grids()), 1)) / background.shape[0]
-        total = total[:, :, 0] if values.ndim == 3 else total
-        values[_where(self.columns, values)] += total
+        total = fold(add, shards(len(self.features.grids()), 1))
+        _add(total / background.shape[0], self.columns, values)
 
     def corners(self, X: Any, background: Any) -> float:
         """Mean number of bins that a row and a background row span in a grid, by
@@ -336,9 +334,11 @@ def terms(features: FeatureMap, coef: NDArray, sources: NDArray) -> Iterator[Ter
             yield whole
 
 
-def _where(columns: NDArray, values: NDArray) -> Any:
-    """Where the columns, or pairs of them, are in an array of values."""
-    return (slice(None), *np.ix_(*[columns] * (values.ndim - 2)))
+def _add(sums: Floats, columns: NDArray, values: NDArray) -> None:
+    """Add sums of the columns, or of pairs of them, to values."""
+    sums = sums[:, :, 0] if values.ndim == 3 else sums
+    places: Any = np.ix_(*[columns] * (values.ndim - 2))
+    values[(slice(None), *places)] += sums
 
 
 def coalition_shares(most: int) -> Floats:

@@ -274,23 +274,6 @@ class Asked(NamedTuple):
     n_rows: int
     coverage: float
 
-    def check(self) -> None:
-        """Raise ValueError where a number or a name is out of range."""
-        if self.kind not in TITLES:
-            raise ValueError(
-                f"kind must be one of {', '.join(map(repr, TITLES))}, got "
-                f"{self.kind!r}."
-            )
-        if not 0 < self.coverage < 1:
-            raise ValueError(
-                f"coverage must be between 0 and 1, got {self.coverage!r}."
-            )
-        for name, least in (("n_points", 2), ("n_curves", 0), ("n_rows", 1)):
-            if not getattr(self, name) >= least:
-                raise ValueError(
-                    f"{name} must be {least} or more, got {getattr(self, name)!r}."
-                )
-
 
 class Grid(NamedTuple):
     """Values of a column at which its effect is shown, each by a row that has it.
@@ -347,55 +330,65 @@ def measured_effects(
     fitted : Fitted
     asked : Asked
     """
-    asked.check()
+    if asked.kind not in TITLES:
+        raise ValueError(
+            f"kind must be one of {', '.join(map(repr, TITLES))}, got {asked.kind!r}."
+        )
+    if not 0 < asked.coverage < 1:
+        raise ValueError(f"coverage must be between 0 and 1, got {asked.coverage!r}.")
+    for name, least in (("n_points", 2), ("n_curves", 0), ("n_rows", 1)):
+        number_asked = getattr(asked, name)
+        if not number_asked >= least:
+            raise ValueError(f"{name} must be {least} or more, got {number_asked!r}.")
     most = max(1, DENSE_ENTRIES // max(fitted.encoder.n_features_out_, 1))
     asked = asked._replace(n_rows=min(asked.n_rows, most, X.shape[0]))
+    effects = list[Effect]()
+    for j in columns:
+        grid = _grid(X, j, fitted.encoder, asked.n_points)
+        if asked.kind == "partial":
+            mean, variance, curves = _partial(X, j, grid, fitted, asked)
+        else:
+            order = np.arange(grid.n_known)
+            if grid.is_level:
+                order = _similar_order(X, j, grid, fitted, asked.n_rows)
+            grid = grid._replace(points=grid.points[order], donors=grid.donors[order])
+            mean, variance = _accumulated(X, j, grid, fitted, asked)
+            curves = np.empty((0, *mean.shape))
+        low = high = None
+        if variance is not None:
+            half = norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
+            low, high = mean - half, mean + half
+        G = len(grid.points)
+        positions = np.arange(G, dtype=np.float64)
+        rug = np.empty(0)
+        if not grid.is_level:
+            positions = grid.points
+            ascending = np.sort(grid.numbers[~np.isnan(grid.numbers)])
+            n_shown = min(200, len(ascending))
+            rug = ascending[np.linspace(0, len(ascending) - 1, n_shown).astype(np.intp)]
+        place = grid.places()
+        effects.append(
+            Effect(
+                names[j],
+                own_values(X, j, grid.donors.tolist()),
+                positions,
+                grid.unit,
+                grid.is_level,
+                np.bincount(place[place >= 0], minlength=G) / len(place),
+                mean,
+                low,
+                high,
+                curves,
+                rug,
+            )
+        )
     return Effects(
-        tuple(_effect(X, j, names[j], fitted, asked) for j in columns),
+        tuple(effects),
         fitted.outputs,
         fitted.what,
         asked.kind,
         asked.coverage,
         asked.n_rows,
-    )
-
-
-def _effect(X: Any, j: int, name: str, fitted: Fitted, asked: Asked) -> Effect:
-    grid = _grid(X, j, fitted.encoder, asked.n_points)
-    if asked.kind == "partial":
-        mean, variance, curves = _partial(X, j, grid, fitted, asked)
-    else:
-        order = np.arange(grid.n_known)
-        if grid.is_level:
-            order = _similar_order(X, j, grid, fitted, asked.n_rows)
-        grid = grid._replace(points=grid.points[order], donors=grid.donors[order])
-        mean, variance = _accumulated(X, j, grid, fitted, asked)
-        curves = np.empty((0, *mean.shape))
-    low = high = None
-    if variance is not None:
-        half = norm.ppf((1 + asked.coverage) / 2) * np.sqrt(variance)
-        low, high = mean - half, mean + half
-    G = len(grid.points)
-    positions = np.arange(G, dtype=np.float64)
-    rug = np.empty(0)
-    if not grid.is_level:
-        positions = grid.points
-        ascending = np.sort(grid.numbers[~np.isnan(grid.numbers)])
-        n_shown = min(200, len(ascending))
-        rug = ascending[np.linspace(0, len(ascending) - 1, n_shown).astype(np.intp)]
-    place = grid.places()
-    return Effect(
-        name,
-        own_values(X, j, grid.donors.tolist()),
-        positions,
-        grid.unit,
-        grid.is_level,
-        np.bincount(place[place >= 0], minlength=G) / len(place),
-        mean,
-        low,
-        high,
-        curves,
-        rug,
     )
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats
+from bochner.arrays import Floats, Indices
 from bochner.blocks import BLOCK_ENTRIES
 from bochner.engines.local import in_threads, require_memory
 from bochner.engines.progress import Advance
 from bochner.explanations.column_factors import Opaque, Term, coalition_shares
-from bochner.explanations.shapley import add_gains, add_terms, coalitions, repeated_rows
+from bochner.explanations.shapley import add_terms, coalitions, repeated_rows
 from bochner.markup import Markup, cut, cut_all, number, table
 
 BATCH = 64  # rows that all terms explain before the next ones
@@ -179,9 +179,8 @@ def shapley_interactions(
     pairs = np.zeros((n, d, d, K))
     each = np.arange(d)
     variances = np.zeros_like(pairs)
-    ways = _add_by_coalitions, _add_sampled
     is_sampled = add_terms(
-        parts, X, background, (pairs, variances), ways, BATCH, advance
+        parts, X, background, pairs, variances, _gains, _add_sampled, BATCH, advance
     )
     pairs += pairs.swapaxes(1, 2)
     pairs[:, each, each] = values - pairs.sum(axis=2) / 2
@@ -194,19 +193,17 @@ def shapley_interactions(
     return pairs, np.sqrt(variances)
 
 
-def _add_by_coalitions(
-    parts: Sequence[Opaque], X: NDArray, background: NDArray, pairs: NDArray
-) -> None:
-    """Add interactions of few columns above the diagonal, by all coalitions."""
-    d = pairs.shape[1]
+def _gains(d: int) -> tuple[Floats, tuple[Indices, Indices]]:
+    """Gains of the values of all coalitions of d columns, and the pairs above the
+    diagonal that they belong to.
+    """
     first, second = np.triu_indices(d, 1)
     members = coalitions(d)
     with_first = members[:, first]
     with_second = members[:, second]
     n_others = members.sum(axis=1)[:, np.newaxis] - with_first - with_second
     shares = coalition_shares(d - 1)[d - 1, n_others]
-    gains = np.where(with_first == with_second, shares, -shares)
-    add_gains(parts, X, background, gains, pairs, (first, second))
+    return np.where(with_first == with_second, shares, -shares), (first, second)
 
 
 def _add_sampled(

@@ -68,9 +68,16 @@ def shapley_values(
     )
     values = np.zeros(shape)
     variances = np.zeros_like(values)
-    ways = _add_by_coalitions, _add_sampled
     is_sampled = add_terms(
-        parts, X, background, (values, variances), ways, TILE_ROWS, advance
+        parts,
+        X,
+        background,
+        values,
+        variances,
+        _gains,
+        _add_sampled,
+        TILE_ROWS,
+        advance,
     )
     return values, np.sqrt(variances) if is_sampled else None
 
@@ -79,8 +86,10 @@ def add_terms(
     parts: Sequence[Term],
     X: Any,
     background: Any,
-    sums: tuple[NDArray, NDArray],
-    ways: tuple[Callable[..., None], Callable[..., None]],
+    values: NDArray,
+    variances: NDArray,
+    gains_of: Callable[[int], tuple[NDArray, Any]],
+    by_sampling: Callable[..., None],
     batch: int,
     advance: Advance,
 ) -> bool:
@@ -89,14 +98,16 @@ def add_terms(
 
     Parameters
     ----------
-    ways : tuple of two callables
-        How terms are added that are no products: of few columns by all coalitions,
-        without an error, and by some of them.
+    gains_of : callable
+        Where a function of d columns is no product, and these are few, gains of shape
+        (2^d, m) times which the values of all coalitions add up, and at which m places
+        of the values of each row; without an error.
+    by_sampling : callable
+        Adds by some coalitions what terms tell that are no products, of more columns.
     batch : int
         Rows that all terms explain before the next ones.
     """
-    values, variances = sums
-    by_coalitions, by_sampling = ways
+    d = values.shape[1]
     is_sampled = False
     for a in range(0, X.shape[0], batch):
         rows = slice(a, a + batch)
@@ -114,21 +125,18 @@ def add_terms(
                 part.add_values(X[rows], background, values[rows])
         if opaque:
             given = opaque, as_dense(X[rows]), as_dense(background), values[rows]
-            is_sampled = values.shape[1] > FEW_COLUMNS
+            is_sampled = d > FEW_COLUMNS
             if is_sampled:
                 by_sampling(*given, variances[rows], a)
             else:
-                by_coalitions(*given)
+                _add_gains(*given, *gains_of(d))
         finite_predictions(values[rows])
         advance(len(values[rows]))
     return is_sampled
 
 
-def _add_by_coalitions(
-    parts: Sequence[Opaque], X: NDArray, background: NDArray, values: NDArray
-) -> None:
-    """Add values of few columns, by all coalitions."""
-    d = values.shape[1]
+def _gains(d: int) -> tuple[Floats, slice]:
+    """Gains of the values of all coalitions of d columns, and where they belong."""
     shares = coalition_shares(d)[d]
     members = coalitions(d)
     sizes = members.sum(axis=1)
@@ -136,7 +144,7 @@ def _add_by_coalitions(
         members * shares[sizes - 1, np.newaxis]
         - (1 - members) * shares[sizes, np.newaxis]
     )
-    add_gains(parts, X, background, gains, values, slice(None))
+    return gains, slice(None)
 
 
 def coalitions(d: int) -> NDArray[np.int64]:
@@ -144,12 +152,12 @@ def coalitions(d: int) -> NDArray[np.int64]:
     return (np.arange(1 << d)[:, np.newaxis] >> np.arange(d)) & 1
 
 
-def add_gains(
+def _add_gains(
     parts: Sequence[Opaque],
     X: NDArray,
     background: NDArray,
-    gains: NDArray,
     values: NDArray,
+    gains: NDArray,
     places: Any,
 ) -> None:
     """Add sums of the values of all coalitions times gains, of shape (2^d, m), at m

@@ -287,6 +287,21 @@ class TrainingRows:
         encoder.caution_row_numbers(self.X, self.weight)
         return encoder.without_outliers(self.X, self.weight, keeps_far)
 
+    def source(
+        self,
+        encoder: TableEncoder,
+        dtype: DTypeLike,
+        targets: Callable[[NDArray], NDArray] = as_it_is,
+    ) -> ArraySource:
+        """The rows in memory, encoded block by block; distinguished by their content,
+        if not by what they hold.
+        """
+        y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
+        encode = partial(encoder.encode, dtype=dtype)
+        return ArraySource(
+            self.X, y, self.weight, encode, targets, self.content, self.splits
+        )
+
     def encoded(
         self,
         encoder: TableEncoder,
@@ -310,18 +325,16 @@ class TrainingRows:
             Number of rows to reckon with where nobody knows it; by default that of the
             rows that have been read.
         """
-        y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
-        sample = encoded_source(
-            encoder, self.X, y, self.weight, dtype, targets, self.content, self.splits
-        )
+        sample = self.source(encoder, dtype, targets)
         if self.stream is None or self.summary is None:
-            is_kept = len(y) * encoder.n_features_out_ <= KEPT_ENTRIES
+            n_rows = sample.n_rows
+            is_kept = n_rows * encoder.n_features_out_ <= KEPT_ENTRIES
             if encode is not None:
-                source = ArraySource(self.X, y, self.weight, encode, targets)
-                return TrainingSet(encoder, source, sample, len(y))
+                source = ArraySource(self.X, sample.y, self.weight, encode, targets)
+                return TrainingSet(encoder, source, sample, n_rows)
             if is_kept and is_frame(self.X) and not current().memory_limit:
                 sample = sample.encoded(dtype)
-            return TrainingSet(encoder, sample, sample, len(y))
+            return TrainingSet(encoder, sample, sample, n_rows)
         table = self.stream.table
         summary = self.summary
         sample = sample.encoded(dtype)
@@ -415,26 +428,9 @@ def open_training(
     return replace(rows, groups=checked_groups(rows.groups, rows.X))
 
 
-def encoded_source(
-    encoder: TableEncoder,
-    X: Any,
-    y: NDArray,
-    weights: NDArray | None,
-    dtype: DTypeLike,
-    targets: Callable[[NDArray], NDArray],
-    content: NDArray | None = None,
-    splits: Any = None,
-) -> ArraySource:
-    """The rows of a table, encoded block by block; distinguished by their content,
-    if not by what they hold.
-    """
-    encode = partial(encoder.encode, dtype=dtype)
-    return ArraySource(X, y, weights, encode, targets, content, splits)
-
-
 def rows_to_map(encoder: TableEncoder, X: Any, dtype: DTypeLike) -> ArraySource:
     """The rows of a table without targets."""
-    return encoded_source(encoder, X, np.empty((X.shape[0], 0)), None, dtype, as_it_is)
+    return TrainingRows(X).source(encoder, dtype)
 
 
 def draw(

@@ -39,7 +39,6 @@ from bochner.selection.policy import POLICY
 from bochner.selection.split import validation_rows
 from bochner.selection.validation import (
     HeldOut,
-    HeldOutPredictions,
     HeldOutRun,
     alphas_to_try,
     choose_penalty,
@@ -93,7 +92,18 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     if searched or needs.out_of_sample or goes_on:
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
     if stores_alone and isinstance(ridge.blocks, list):
-        return _stored_alone(ridge, held_out, problem.alphas)
+        # Stored features without coefficients, for another loss
+        K = source.n_outputs
+        folds = [] if held_out is None else held_out.folds
+        tried = np.zeros(0) if problem.alphas is None else problem.alphas
+        return RidgeSolution(
+            features,
+            np.zeros((0, K), design.dtype),
+            np.zeros(K),
+            float(tried[0]) if len(tried) else 0.0,
+            tried,
+            stored=StoredProblem(ridge, folds, []),
+        )
     compared_on = held_out
     if smaller is not None:
         compared_on = HeldOut(
@@ -109,8 +119,12 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     penalty = np.full(len(ridge.maps), alphas[len(alphas) // 2])
     if searched and compared_on and compared_on.folds:
         penalty, scores = choose_penalty(compared_on, alphas)
-    if _by_leverage(ridge, penalty):
-        ridge.draw_by_leverage(float(penalty[0]))
+    # Rows of the preconditioner may better be drawn by their leverage
+    if ridge.is_dense and len(ridge.maps) == 1 and isinstance(ridge.blocks, list):
+        weight = design.source.total_weight
+        size = int(ridge.edges[-1]), design.source.n_rows, source.n_outputs
+        if by_leverage(*size, float(np.median(penalty)) / weight):
+            ridge.draw_by_leverage(float(penalty[0]))
     stop = stop_of(problem, held_out, penalty)
     solution, intercept = ridge.fit(
         penalty, stop.tol, stop.n_iter, start=stop.start, visit=problem.ends
@@ -130,7 +144,16 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         rows = OutOfSample.of(source, problem.seed, problem.held_out)
         number = number[rows.row]
         if predictions is not None:
-            predictions = _of_observations(predictions, held_out, rows, number)
+            # For observations, by those for rows of the design
+            rows_held_out = _rows_of(held_out)
+            place = np.full(design.n_rows, -1)
+            place[rows_held_out] = np.arange(len(rows_held_out))
+            numbers = np.flatnonzero(place[number] >= 0)
+            place = place[number[numbers]]
+            assert predictions.fold is not None
+            predictions = rows.held_out(
+                numbers, predictions.predicted[place], fold=predictions.fold[place]
+            )
         if needs.error_scale:
             calibrated_by = run
             if run is None and held_out.folds:
@@ -182,23 +205,6 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     )
 
 
-def _stored_alone(
-    ridge: IterativeRidge, held_out: HeldOut | None, alphas: NDArray | None
-) -> RidgeSolution:
-    """Stored features without coefficients, for another loss."""
-    K = ridge.design.source.n_outputs
-    folds = [] if held_out is None else held_out.folds
-    tried = np.zeros(0) if alphas is None else alphas
-    return RidgeSolution(
-        ridge.design.features,
-        np.zeros((0, K), ridge.design.dtype),
-        np.zeros(K),
-        float(tried[0]) if len(tried) else 0.0,
-        tried,
-        stored=StoredProblem(ridge, folds, []),
-    )
-
-
 def merged(
     design: Design, problem: RidgeProblem
 ) -> tuple[Design, NDArray | None, NDArray]:
@@ -244,15 +250,6 @@ def merged(
         None if held_out is None else held_out[leads],
         number,
     )
-
-
-def _by_leverage(ridge: IterativeRidge, penalty: NDArray) -> bool:
-    """Whether rows of the preconditioner are better drawn by their leverage."""
-    if not ridge.is_dense or len(ridge.maps) > 1 or not isinstance(ridge.blocks, list):
-        return False
-    source = ridge.design.source
-    ratio = float(np.median(penalty)) / source.total_weight
-    return by_leverage(int(ridge.edges[-1]), source.n_rows, source.n_outputs, ratio)
 
 
 def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -> Stop:
@@ -352,57 +349,26 @@ def calibrate_iteratively(
     predicted[calibrating] = ridge.predict(equations, run.coef)[calibrating]
     # Where splits are given, halves by chance would tell one row of a group by others
     if not rows.few and source.splits is None:
-        _predict_folds(ridge, penalty, others, predicted, rows.seed, visit)
+        # Rows of the design by machines without their fold and those that calibrate,
+        # for as many folds as give enough rows
+        fold = uniform(ridge.design.row_hashes, rows.seed + 1)
+        fold = (SCALE_FOLDS * fold).astype(int)
+        wanted = -(-SCALE_FOLDS * LARGE_SAMPLE_ROWS // int(np.count_nonzero(others)))
+        most, tol = SCALE_STEPS, 0.0
+        if ridge.is_dense:
+            most, tol = POLICY.most_iterations, SCALE_TOL
+        for k in range(min(SCALE_FOLDS, wanted)):
+            fold_rows = others & (fold == k)
+            rest = others & ~fold_rows
+            if fold_rows.any() and rest.any():
+                rest_equations = ridge.equations(rest)
+                columns = np.tile(penalty, (rest_equations.shape[0], 1))
+                coef = ridge.solve(rest_equations, columns, tol, most, visit=visit).coef
+                predicted[fold_rows] = ridge.predict(rest_equations, coef)[fold_rows]
     centre = LinearPredictor(
         _of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef)
     )
     return replace(rows, predicted=predicted[number], centre=centre)
-
-
-def _predict_folds(
-    ridge: IterativeRidge,
-    penalty: NDArray,
-    others: NDArray,
-    predicted: NDArray,
-    seed: int,
-    visit: Callable[[NDArray, int], bool],
-) -> None:
-    """Predict rows of the design by machines without their fold and those that
-    calibrate, for as many folds as give enough rows.
-    """
-    fold = (SCALE_FOLDS * uniform(ridge.design.row_hashes, seed + 1)).astype(int)
-    wanted = -(-SCALE_FOLDS * LARGE_SAMPLE_ROWS // int(np.count_nonzero(others)))
-    most, tol = (
-        (POLICY.most_iterations, SCALE_TOL) if ridge.is_dense else (SCALE_STEPS, 0.0)
-    )
-    for k in range(min(SCALE_FOLDS, wanted)):
-        fold_rows = others & (fold == k)
-        rest = others & ~fold_rows
-        if fold_rows.any() and rest.any():
-            equations = ridge.equations(rest)
-            columns = np.tile(penalty, (equations.shape[0], 1))
-            coef = ridge.solve(equations, columns, tol, most, visit=visit).coef
-            predicted[fold_rows] = ridge.predict(equations, coef)[fold_rows]
-
-
-def _of_observations(
-    predictions: HeldOutPredictions,
-    held_out: HeldOut,
-    rows: OutOfSample,
-    number: NDArray,
-) -> HeldOutPredictions:
-    """Predictions for observations, by those for rows of the design, one fold after
-    the other.
-    """
-    rows_held_out = _rows_of(held_out)
-    place = np.full(held_out.ridge.design.n_rows, -1)
-    place[rows_held_out] = np.arange(len(rows_held_out))
-    numbers = np.flatnonzero(place[number] >= 0)
-    place = place[number[numbers]]
-    assert predictions.fold is not None
-    return rows.held_out(
-        numbers, predictions.predicted[place], fold=predictions.fold[place]
-    )
 
 
 def _rows_of(held_out: HeldOut) -> NDArray:

@@ -14,18 +14,16 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.blocks import SAMPLE_ROWS
-from bochner.data.array_source import ArraySource, Block
+from bochner.data.array_source import ArraySource
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.estimators.ridge.out_of_sample import (
-    MOST_DIRECTIONS,
     Influence,
     LinearPredictor,
     OutOfSample,
     UnseenRows,
     distinct_numbers,
-    leave_one_out_rows,
 )
 from bochner.estimators.ridge.ridge_problem import (
     RidgeProblem,
@@ -47,7 +45,7 @@ from bochner.solvers.factors import (
     errors_of_parts,
     factorise,
 )
-from bochner.solvers.kernel_matrix import ExactSolution, centred_kernel, solve_exact
+from bochner.solvers.kernel_matrix import centred_kernel, solve_exact
 from bochner.solvers.line_search import Score
 
 # Rows that calibrate, twice which tell the scale of errors, and their number times that
@@ -60,6 +58,8 @@ EXACT_ROWS = 2048
 # Share of the rows that are left out one at a time, and the fewest of them
 EVALUATED_SHARE, FEWEST_EVALUATED = 0.05, 200
 LEFT_OUT, HELD_OUT = "rows left out one at a time", "validation rows"
+MOST_DIRECTIONS = 1 << 23  # numbers, 64 MB
+LEAST_LEFT = 1e-9  # of the weight of a row beside its leverage
 
 
 def solve_directly(
@@ -95,7 +95,16 @@ def solve_directly(
     predictions = calibration = unseen = None
     if needs.out_of_sample and needs.observations:
         rows = OutOfSample.of(design.source, problem.seed, problem.held_out)
-        predictions = _observed(design, factor, alpha, rows, problem)
+        # Of observations held out, if not too few; of some of many, drawn by weight
+        among = np.arange(len(rows.row))
+        if problem.held_out is not None and rows.calibrating.sum() >= SAMPLE_ROWS // 2:
+            among = np.flatnonzero(rows.calibrating)
+        drawn, factors = draw_rows(
+            rows.weight[among], SAMPLE_ROWS, np.random.default_rng(problem.seed)
+        )
+        numbers = among[drawn]
+        predicted = left_out(design, factor, alpha, rows, numbers)
+        predictions = rows.held_out(numbers, predicted, factors)
         if needs.error_scale:
             calibration = calibrate_directly(design, factor, alpha, rows)
     elif loo is not None and needs.out_of_sample:
@@ -128,17 +137,37 @@ def _evaluated(
 ) -> UnseenRows:
     """Some distinct rows, each left out by itself: those that the map was not
     learned from, if it was by others.
+
+    Without row i of weight w the value at features z is f(z) - w k(z, z_i) (y_i -
+    f(z_i)) / (1 - w k(z_i, z_i)), with k(z, z') = 1 / W + (z - mean)'(G + alpha I)^-1
+    (z' - mean) in the notation of the factorisation.
     """
     source = design.source
     if not all(
         isinstance(leaf.features, LinearFeatures) for leaf in leaves(design.features)
     ):
         source = problem.validating(source, POLICY.fewest_evaluated)
-    name = LEFT_OUT if source is design.source else HELD_OUT
     size = _n_evaluated(factor.n_rows, design.features.n_features_out, problem)
-    rows, counts = _distinct_rows(source, size, problem.seed)
-    rows_design = Design(rows, design.features, design.dtype)
-    return leave_one_out_rows(rows_design, factor, alpha, counts, name)
+    rows, counts = _distinct_rows(design, source, size, problem.seed)
+    Z, y, weight = rows.whole()
+    coef, intercept = factor.solve(alpha)
+    U = Z.astype(np.float64) - factor.feature_mean
+    V = factor.applied(alpha, np.ascontiguousarray(U.T)).T
+    one_minus_leverage = 1 - weight * (1 / factor.weight + np.einsum("ij,ij->i", U, V))
+    errors = (y - U @ coef - factor.target_mean) / np.maximum(
+        one_minus_leverage, LEAST_LEFT
+    )[:, np.newaxis]
+    return UnseenRows(
+        rows.of(ArraySource(rows.source.whole().X, y, counts)),
+        [LinearPredictor(coef, intercept)],
+        np.zeros(len(y), np.intp),
+        Influence(
+            V,
+            1 / factor.weight - V @ factor.feature_mean,
+            weight[:, np.newaxis] * errors,
+        ),
+        LEFT_OUT if source is design.source else HELD_OUT,
+    )
 
 
 def _n_evaluated(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
@@ -148,27 +177,6 @@ def _n_evaluated(n_rows: int, n_features: int, problem: RidgeProblem) -> int:
         max(MOST_DIRECTIONS // n_features, 2),
     )
     return min(problem.needs.evaluated, most)
-
-
-def _observed(
-    design: Design,
-    factor: FeatureFactor,
-    alpha: float,
-    rows: OutOfSample,
-    problem: RidgeProblem,
-) -> HeldOutPredictions:
-    """Leave-one-out predictions of observations held out, if not too few; of some of
-    many, drawn by weight.
-    """
-    among = np.arange(len(rows.row))
-    if problem.held_out is not None and rows.calibrating.sum() >= SAMPLE_ROWS // 2:
-        among = np.flatnonzero(rows.calibrating)
-    drawn, factors = draw_rows(
-        rows.weight[among], SAMPLE_ROWS, np.random.default_rng(problem.seed)
-    )
-    numbers = among[drawn]
-    predicted = left_out(design, factor, alpha, rows, numbers)
-    return rows.held_out(numbers, predicted, factors)
 
 
 def scored_rows(
@@ -183,24 +191,21 @@ def scored_rows(
     source = problem.validating(design.source)
     usual = min(SAMPLE_ROWS, max(SCORED_VALUES // source.n_outputs, FEWEST_SCORED))
     few = int(problem.budget.work_share * usual)
-    rows, counts = _distinct_rows(
-        source, source.n_rows if problem.criterion == "loo" else few, problem.seed
-    )
-    return PrimalLeaveOneOut(
-        Design(rows, design.features, design.dtype), factor, counts
-    )
+    size = source.n_rows if problem.criterion == "loo" else few
+    rows, counts = _distinct_rows(design, source, size, problem.seed)
+    return PrimalLeaveOneOut(rows, factor, counts)
 
 
 def _distinct_rows(
-    source: ArraySource, size: int, seed: int
-) -> tuple[ArraySource, Floats]:
-    """Some distinct rows, drawn by the weight of all their copies, which they have; and
-    how much they count.
+    design: Design, source: ArraySource, size: int, seed: int
+) -> tuple[Design, Floats]:
+    """Some distinct rows of a source, drawn by the weight of all their copies, which
+    they have, seen through the map of a design; and how much they count.
     """
     distinct, _ = source.merged(source.first_duplicates(source.row_hashes()), most=1.0)
     drawn, factors = draw_rows(distinct.weights, size, np.random.default_rng(seed))
     rows = distinct.take(drawn)
-    return rows, rows.weights * factors
+    return Design(rows, design.features, design.dtype), rows.weights * factors
 
 
 def calibrate_directly(
@@ -264,7 +269,29 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     distinct = source.whole()
     X, y, weight = distinct
     features = exact_map(design.features).fit(X)
-    alpha, alphas, scores = _alpha(counted, source, problem)
+    # The ridge penalty, those that are tried, and their scores
+    alphas = problem.alphas
+    scores = None
+    if problem.is_open:
+        rows, factors = draw_rows(
+            weight, EXACT_ROWS, np.random.default_rng(problem.seed)
+        )
+        sample = source.take(rows).whole()
+        values = Design(source, exact_map(counted.features).fit(sample.X)).dense
+        factor = KernelFactor(
+            centred_kernel(values, sample.X, sample.weight),
+            sample.y,
+            sample.weight,
+            problem.n_alphas,
+        )
+        score: Score = DualLeaveOneOut(factor, sample.weight * factors)
+        if problem.criterion == "gcv" and len(rows) == source.n_rows:
+            factor.merge(counted)
+            score = factor.gcv
+        alpha, alphas, scores = choose_penalty_by(score, alphas, factor)
+    else:
+        assert alphas is not None
+        alpha = float(alphas[0])
     scored = evaluated = None
     if needs.out_of_sample:
         scored, factors = _drawn_rows(design, source, problem, SAMPLE_ROWS)
@@ -284,8 +311,26 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
     predictions = calibration = unseen = None
     if scored is not None and solution.errors is not None:
         if needs.observations:
-            calibration, predictions = _of_distinct_rows(
-                design, problem, distinct, scored, factors, solution
+            # Of the observations that some of the distinct rows stand for
+            observed = OutOfSample.of(design.source, problem.seed, problem.held_out)
+            observed = observed.all_calibrating() if observed.few else observed
+            errors = np.full(y.shape, np.nan)
+            one_minus_leverage = np.ones(len(y))
+            factor_of_row = np.ones(len(y))
+            errors[scored] = solution.errors
+            one_minus_leverage[scored] = solution.one_minus_leverage
+            factor_of_row[scored] = factors
+            number = distinct_numbers(design.source)[observed.row]
+            predicted = observed.targets - errors_of_parts(
+                errors[number],
+                one_minus_leverage[number],
+                observed.targets - y[number],
+                observed.weight / weight[number],
+            )
+            calibration = replace(observed, predicted=predicted)
+            seen = np.flatnonzero(calibration.seen)
+            predictions = calibration.held_out(
+                seen, predicted[seen], factor_of_row[number[seen]]
             )
         else:
             targets = y[scored]
@@ -296,9 +341,10 @@ def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
         same = replace(problem, alpha=alpha, needs=needs._replace(error_scale=False))
         predictions = solve_directly(design, same).held_out_predictions
     if evaluated is not None and solution.influence is not None:
-        rows = ArraySource(X[evaluated], y[evaluated], weight[evaluated] * counts)
+        counted_weight = weight[evaluated] * counts
+        unseen_rows = ArraySource(X[evaluated], y[evaluated], counted_weight)
         unseen = UnseenRows(
-            Design(rows, features, design.dtype),
+            Design(unseen_rows, features, design.dtype),
             [LinearPredictor(solution.coef, solution.intercept)],
             np.zeros(len(evaluated), np.intp),
             Influence(*solution.influence),
@@ -339,56 +385,3 @@ def _drawn_rows(
         distinct.weights[among], size, np.random.default_rng(problem.seed)
     )
     return among[chosen], factors
-
-
-def _of_distinct_rows(
-    design: Design,
-    problem: RidgeProblem,
-    distinct: Block,
-    scored: NDArray,
-    scored_factors: NDArray | float,
-    solution: ExactSolution,
-) -> tuple[OutOfSample, HeldOutPredictions]:
-    """Leave-one-out predictions of the observations that some of the distinct rows
-    stand for.
-    """
-    rows = OutOfSample.of(design.source, problem.seed, problem.held_out)
-    rows = rows.all_calibrating() if rows.few else rows
-    errors = np.full(distinct.y.shape, np.nan)
-    one_minus_leverage = np.ones(len(errors))
-    factors = np.ones(len(errors))
-    errors[scored] = solution.errors
-    one_minus_leverage[scored] = solution.one_minus_leverage
-    factors[scored] = scored_factors
-    number = distinct_numbers(design.source)[rows.row]
-    predicted = rows.targets - errors_of_parts(
-        errors[number],
-        one_minus_leverage[number],
-        rows.targets - distinct.y[number],
-        rows.weight / distinct.weight[number],
-    )
-    rows = replace(rows, predicted=predicted)
-    seen = np.flatnonzero(rows.seen)
-    return rows, rows.held_out(seen, predicted[seen], factors[number[seen]])
-
-
-def _alpha(
-    counted: Design, source: ArraySource, problem: RidgeProblem
-) -> tuple[float, NDArray, NDArray | None]:
-    """The ridge penalty, those that were tried, and their scores."""
-    if not problem.is_open:
-        assert problem.alphas is not None
-        return float(problem.alphas[0]), problem.alphas, None
-    rows, factors = draw_rows(
-        source.weights, EXACT_ROWS, np.random.default_rng(problem.seed)
-    )
-    X, y, weight = source.take(rows).whole()
-    sample = Design(source, exact_map(counted.features).fit(X)).dense
-    factor = KernelFactor(
-        centred_kernel(sample, X, weight), y, weight, problem.n_alphas
-    )
-    score: Score = DualLeaveOneOut(factor, weight * factors)
-    if problem.criterion == "gcv" and len(rows) == source.n_rows:
-        factor.merge(counted)
-        score = factor.gcv
-    return choose_penalty_by(score, problem.alphas, factor)

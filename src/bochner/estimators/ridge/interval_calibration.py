@@ -32,56 +32,12 @@ from bochner.solvers.conformal import Scores, in_order
 from bochner.solvers.factors import PrimalLeaveOneOut, factorise, leave_one_out
 from bochner.solvers.line_search import choose_alpha
 
-# Chooses the map of the size of errors for rows whose targets are roots of errors
-ScaleMap = Callable[[ArraySource], FeatureMap]
 # Of rows whose squares single precision holds, in which metrics are learned
 FARTHEST = 1e18
 # Quantiles of the roots that it was learned from, between which predicted ones are kept
 BOUNDS = (0.05, 0.99)
 # Of the weight and rows, by which the least or greatest target is a limit
 LIMIT_SHARE, LIMIT_ROWS = 0.01, 10
-
-
-def scale_map(
-    rows: ArraySource, column_groups: NDArray, seed: int, budget: Budget
-) -> FeatureMap:
-    """Select and draw the map of the error scale.
-
-    Parameters
-    ----------
-    rows : ArraySource
-        Encoded rows with the roots of their errors, by a model that has not seen them,
-        as targets.
-    column_groups : int array of shape (d,)
-        Columns of one number have one scale.
-    seed : int
-    budget : Budget
-        Where it is short there is one lengthscale.
-    """
-    d = rows.X.shape[1]
-    held = abs(rows.X).max() < FARTHEST
-    problem = None
-    if held and d <= POLICY.most_features and not budget.is_short:
-        space = SearchSpace(
-            "fourier",
-            "ard",
-            n_components=POLICY.n_components[0],
-            fewest_rows=POLICY.fewest_scale_rows,
-        )
-        stages = Budget(budget.limit, ("learning", "trials", "solution"), budget.start)
-        problem = prepare(
-            rows.encoded(np.float32), column_groups, None, space, False, seed, stages
-        )
-    if problem is not None:
-        features = choose(problem).model.features
-    else:
-        kernel = choose_kernel(rows, "gaussian", None, None, seed, budget=budget)
-        features = FourierFeatures(kernel, POLICY.n_components[0], random_state=seed)
-    features.draw(d)
-    sample = rows.sample(features.sample_rows, np.random.default_rng(seed))
-    X, _, weight = sample.whole()
-    features.fit_sample(X, weight)
-    return features
 
 
 @dataclass
@@ -139,6 +95,11 @@ class ErrorScale:
     scores: Scores
     seed: int
 
+    @property
+    def features(self) -> FeatureMap | None:
+        """The map of the size of errors, where they have one."""
+        return None if self.size is None else self.size.features
+
     def limits_in_units(self, mean: Floats, scale: Floats) -> Floats:
         """The limits in the units of the targets, shape (2, K), of their means and
         scales: whole numbers where these are the limits once they are standardised,
@@ -156,7 +117,7 @@ def fit_error_scale(
     rows: OutOfSample,
     column_groups: NDArray,
     budget: Budget,
-    features: FeatureMap | None = None,
+    former: ErrorScale | None = None,
 ) -> ErrorScale:
     """Learn the error scale from rows that do not calibrate, if there are enough, and
     score those that do.
@@ -168,8 +129,8 @@ def fit_error_scale(
         Encoded columns of one number have one scale.
     budget : Budget
         The time that is left for a metric.
-    features : FeatureMap, optional
-        The map of the scale, where one has been chosen before.
+    former : ErrorScale, optional
+        One of the same model, whose map is taken.
     """
     errors = rows.targets - rows.predicted
     learned = np.flatnonzero(rows.seen & ~rows.calibrating)
@@ -188,11 +149,11 @@ def fit_error_scale(
                 errors[learned],
                 rows.weight[learned] * factors,
             ),
-            lambda roots: (
-                features or scale_map(roots, column_groups, rows.seed, budget)
-            ),
+            None if former is None else former.features,
+            column_groups,
             rows.seed,
             n_scored,
+            budget,
         )
         design = Design(rows.rows_of(calibrating), size.features, np.float64)
         roots = design.predict(size.roots.coef, size.roots.intercept)
@@ -207,7 +168,12 @@ def fit_error_scale(
 
 
 def fit_error_size(
-    rows: ArraySource, choose_map: ScaleMap, seed: int, n_scored: int
+    rows: ArraySource,
+    features: FeatureMap | None,
+    column_groups: NDArray,
+    seed: int,
+    n_scored: int,
+    budget: Budget,
 ) -> tuple[ErrorSize, Callable[[], Floats]]:
     """Learn the size of errors.
 
@@ -215,11 +181,18 @@ def fit_error_size(
     ----------
     rows : ArraySource
         Encoded rows with the errors, by a model that has not seen them, as targets.
-    choose_map : callable
+    features : FeatureMap or None
+        The map to use; None to select and draw one, with one lengthscale where the
+        budget is short.
+    column_groups : int array of shape (d,)
+        Columns of one number have one scale.
     seed : int
-        Of the rows that choose the ridge penalty, by their leave-one-out errors.
+        Of the map, and of the rows that choose the ridge penalty, by their
+        leave-one-out errors.
     n_scored : int
         Number of these at most.
+    budget : Budget
+        Of the selection of a map.
 
     Returns
     -------
@@ -229,13 +202,45 @@ def fit_error_size(
     """
     roots, bounds = roots_of(rows.y, rows.weights)
     rows = ArraySource(rows.X, roots, rows.weights)
-    design = Design(rows, choose_map(rows), np.float64)
+    if features is None:
+        d = rows.X.shape[1]
+        held = abs(rows.X).max() < FARTHEST
+        problem = None
+        if held and d <= POLICY.most_features and not budget.is_short:
+            space = SearchSpace(
+                "fourier",
+                "ard",
+                n_components=POLICY.n_components[0],
+                fewest_rows=POLICY.fewest_scale_rows,
+            )
+            stages = "learning", "trials", "solution"
+            problem = prepare(
+                rows.encoded(np.float32),
+                column_groups,
+                None,
+                space,
+                False,
+                seed,
+                Budget(budget.limit, stages, budget.start),
+            )
+        if problem is not None:
+            features = choose(problem).model.features
+        else:
+            kernel = choose_kernel(rows, "gaussian", None, None, seed, budget=budget)
+            features = FourierFeatures(
+                kernel, POLICY.n_components[0], random_state=seed
+            )
+        features.draw(d)
+        sample = rows.sample(features.sample_rows, np.random.default_rng(seed))
+        X, _, weight = sample.whole()
+        features.fit_sample(X, weight)
+    design = Design(rows, features, np.float64)
     factor = factorise(design, 2)
     drawn, factors = draw_rows(rows.weights, n_scored, np.random.default_rng(seed))
     scored = design.of(rows.take(drawn))
     score = leave_one_out(factor, scored, scored.source.weights * factors)
     alpha = choose_alpha(factor, score)[0]
-    size = ErrorSize(LinearPredictor(*factor.solve(alpha)), bounds, design.features)
+    size = ErrorSize(LinearPredictor(*factor.solve(alpha)), bounds, features)
     return size, lambda: size.of_roots(PrimalLeaveOneOut(design, factor).predict(alpha))
 
 

@@ -27,7 +27,6 @@ from bochner.design.design import Design
 from bochner.features.base import Rows
 from bochner.selection.split import rows_held_out
 from bochner.selection.validation import HeldOutPredictions
-from bochner.solvers.factors import FeatureFactor
 
 # Of the distinct rows: where no column has more values than that, equal rows may be
 # chance
@@ -35,8 +34,6 @@ CHANCE_SHARE = 0.5
 EXAMINED_ROWS = 1 << 13  # in which values are counted
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 FEWEST_ROWS = 400  # that a scale of errors is learned from; of fewer it is one for all
-MOST_DIRECTIONS = 1 << 23  # numbers, 64 MB
-LEAST_LEFT = 1e-9  # of the weight of a row beside its leverage
 
 
 @dataclass
@@ -312,44 +309,3 @@ class UnseenRows:
 
     def _design_of(self, Z: Rows) -> Design:
         return self.design.of(ArraySource(Z, np.empty((Z.shape[0], 0))))
-
-
-def leave_one_out_rows(
-    design: Design, factor: FeatureFactor, alpha: float, counts: Floats, name: str
-) -> UnseenRows:
-    """The rows of a design, each left out of a ridge regression by itself.
-
-    Without row i of weight w the value at features z is f(z) - w k(z, z_i) (y_i -
-    f(z_i)) / (1 - w k(z_i, z_i)), with k(z, z') = 1 / W + (z - mean)'(G + alpha I)^-1
-    (z' - mean) in the notation of the factorisation.
-
-    Parameters
-    ----------
-    design : Design
-        Of distinct rows with their whole weight.
-    factor : FeatureFactor
-        Of all rows.
-    alpha : float
-    counts : array of shape (m,)
-        How much the rows count in means.
-    name : str
-        What the rows are.
-    """
-    Z, y, weight = design.whole()
-    coef, intercept = factor.solve(alpha)
-    U = Z.astype(np.float64) - factor.feature_mean
-    V = factor.applied(alpha, np.ascontiguousarray(U.T)).T
-    one_minus_leverage = 1 - weight * (1 / factor.weight + np.einsum("ij,ij->i", U, V))
-    errors = (y - U @ coef - factor.target_mean) / np.maximum(
-        one_minus_leverage, LEAST_LEFT
-    )[:, np.newaxis]
-    influence = Influence(
-        V, 1 / factor.weight - V @ factor.feature_mean, weight[:, np.newaxis] * errors
-    )
-    return UnseenRows(
-        design.of(ArraySource(design.source.whole().X, y, counts)),
-        [LinearPredictor(coef, intercept)],
-        np.zeros(len(y), np.intp),
-        influence,
-        name,
-    )

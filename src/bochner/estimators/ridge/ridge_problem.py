@@ -23,7 +23,6 @@ from bochner.selection.validation import HeldOutPredictions, sets_held_out
 from bochner.solvers.factors import Factor, factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import Score, best_alpha, choose_alpha
-from bochner.solvers.sweeps import has_grids_alone
 
 
 class Iterations(NamedTuple):
@@ -217,16 +216,6 @@ class RidgeSolution:
         """Whether its features are the columns themselves alone."""
         parts = [leaf.features for leaf in leaves(self.features)]
         return all(isinstance(part, LinearFeatures | SparseColumns) for part in parts)
-
-    @property
-    def is_stored_alone(self) -> bool:
-        """Whether its features are stored, and have no coefficients."""
-        return self.stored is not None and not len(self.coef)
-
-    @property
-    def has_grids_alone(self) -> bool:
-        """Whether its features are stored, and bins alone."""
-        return self.stored is not None and has_grids_alone(self.stored.ridge.blocks)
 
 
 def choose_penalty_by(
