@@ -837,3 +837,23 @@ def test_separable_and_many_classes_of_few_rows(n_classes, n):
         )
         ratios.append(ours / theirs)
     assert np.exp(np.mean(np.log(ratios))) < 1.0
+
+
+@pytest.mark.slow
+def test_the_loss_of_linear_models_is_chosen_by_rows_of_all_classes():
+    """Of 600 rows one to seven are of each of two classes, and the rows that were held
+    out for the choice of the model may have none of these.
+    """
+    ours, theirs = [], []
+    for seed in range(3, 8):
+        rng = np.random.default_rng(seed)
+        centres = 1.2 * rng.normal(size=(3, 6))
+        y = rng.choice(3, 4600, p=[0.992, 0.004, 0.004])
+        X = centres[y] + rng.normal(size=(4600, 6))
+        model = KernelMachineClassifier(random_state=0).fit(X[:600], y[:600])
+        assert model.report_.chosen == "linear model"
+        regression = LogisticRegression().fit(X[:600], y[:600])
+        rows = np.isin(y, model.classes_) & (np.arange(4600) >= 600)
+        ours.append(log_loss(y[rows], model.predict_proba(X[rows])))
+        theirs.append(log_loss(y[rows], regression.predict_proba(X[rows])))
+    assert np.mean(ours) < 1.5 * np.mean(theirs)

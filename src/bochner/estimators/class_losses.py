@@ -195,11 +195,11 @@ def fit_classes(
                 reason="losses are compared for bins alone and for linear models: "
                 "request loss='logistic'"
             )
-    if fitted.is_linear and design.source.n_counted <= POLICY.folded_rows:
+    is_few = design.source.n_counted <= POLICY.folded_rows
+    if fitted.is_linear and fitted.stored is None and is_few:
         # Nothing was learned of the rows for it: all are held out in turn, as those of
         # one set may be of some classes only
         task = replace(task, held_out=None)
-        fitted = replace(fitted, stored=None)
     try:
         stored = stored_problem(design, fitted, task)
     except MemoryError:
