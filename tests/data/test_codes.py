@@ -24,7 +24,8 @@ def drawn(means, seed=0, noise=1.0, n=N):
 
 
 def hold_codes(values, y, weight):
-    return may_be_codes(values) and are_codes([order_test(values, y, weight)])
+    test = order_test(values, y, weight)
+    return may_be_codes(values, weight) and are_codes([test])
 
 
 @pytest.mark.parametrize(
@@ -265,6 +266,22 @@ def test_hundreds_of_codes_are_as_good_as_text(tmp_path):
         predictions = coded.predict(new)
     rest = np.sin(new["size"]) + effect.mean()
     assert np.sqrt(np.mean(np.square(predictions - rest))) < 0.5
+
+
+def test_weights_of_hundreds_of_codes_are_equal_rows():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(150, size=3000)
+    y = rng.normal(size=150)[codes, np.newaxis] + 0.1 * rng.normal(size=(3000, 1))
+    X = np.column_stack([codes, rng.normal(size=3000)]).astype(float)
+    weight = rng.integers(0, 4, 3000).astype(float)
+    again = np.repeat(np.arange(3000), weight.astype(int))
+    weighed = TableEncoder().fit(X, sample_weight=weight)
+    weighed = weighed.with_codes(TargetRows(X, y, weight))
+    repeated = TableEncoder().fit(X[again])
+    repeated = repeated.with_codes(TargetRows(X[again], y[again]))
+    names = weighed.get_feature_names_out().tolist()
+    assert len(names) == 118
+    assert repeated.get_feature_names_out().tolist() == names
 
 
 def test_few_numbers_of_many_columns_are_codes_together():

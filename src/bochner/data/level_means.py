@@ -58,14 +58,14 @@ NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 # Of the rows, that must have unknown categories, and known ones, for a flag of them
 FLAGGED_SHARE = 0.1
 KEY_BYTES = 8
-# Rows of each of the numbers that may be codes, at least; codes that have columns of
-# their own, between which other numbers lie, as of more they do not
+# Rows of each number that may be a code, at least; and the most codes that have columns
+# of their own, with other numbers between them: more codes are text
 ROWS_A_CODE, MOST_CODES = 2, 100
 # Standard deviations of chance, and share of the differences between codes, that must
 # be left unexplained
 CLEAR, LEFT = 5.0, 0.3
-# Share of the latter, that goes from each code to the next; of many numbers, all but
-# so little over the root of their number
+# Share of the latter, that goes from each code to the next, at least; and by how much
+# that of many numbers may fall short of all, times the root of their number
 ROUGH, NEARLY_ALL = 0.6, 6.0
 # Degree of the polynomial of the numbers that must not explain the means of codes
 CUBIC = 3
@@ -381,14 +381,14 @@ def are_codes(tests: Sequence[Floats]) -> bool:
     )
 
 
-def may_be_codes(values: NDArray) -> bool:
-    """Whether the numbers of a column with NaN are integers that come again and again,
-    and three or more.
+def may_be_codes(values: NDArray, weight: NDArray) -> bool:
+    """Whether the numbers of a column with NaN, of rows with weights in distinct rows,
+    are integers that come again and again, and three or more.
     """
-    present = values[~np.isnan(values)]
+    present = values[~np.isnan(values) & (weight > 0)]
     if (present != np.round(present)).any():
         return False
-    return 3 <= n_distinct(present) <= len(present) / ROWS_A_CODE
+    return 3 <= n_distinct(present) <= weight.sum() / ROWS_A_CODE
 
 
 def order_test(values: NDArray, y: NDArray, weight: NDArray) -> Floats:

@@ -516,7 +516,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         alike: dict[bytes, dict[int, Floats]] = {}
         for j in numbers.index.tolist():
             values = self.values_of(few, j)[:, 0]
-            if j not in refused and may_be_codes(values):
+            if j not in refused and may_be_codes(values, row_weights):
                 used = np.unique(values[~np.isnan(values)])
                 tests = alike.setdefault(used.tobytes(), {})
                 tests[j] = order_test(values, targets, row_weights)
@@ -530,7 +530,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     coded[j] = CodeColumn(j, codes, gaps)
                 elif self.statistic_.kinds[j] == "number":
                     places, labels = self.values_of(rows.X, j, "mixed")
-                    counts = Counter(labels[i] for i in places[places >= 0].tolist())
+                    has_value = places >= 0
+                    weight = None if rows.weight is None else rows.weight[has_value]
+                    totals = np.bincount(places[has_value], weight, len(labels))
+                    pairs = zip(labels, totals.tolist(), strict=True)
+                    counts = {label: total for label, total in pairs if total > 0}
                     coded[j] = TextColumn.of(j, counts, self.max_categories, gaps)
         if not coded:
             return self
