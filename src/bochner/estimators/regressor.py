@@ -154,10 +154,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         If positive, show progress on a terminal.
     numeric_features : sequence of int or str, "all" or None, default=None
         Columns, by number or name, whose integers are quantities; "all" for all
-        columns. In others of 3 to 100 different integers a fit of 2,000 rows or more
-        takes these for codes of categories where the mean targets of the integers
-        follow neither their order nor a cubic. `report_` and ``print(model.encoder_)``
-        name such columns.
+        columns. In others of 3 different integers or more, each in two rows on average,
+        a fit of 2,000 rows or more takes these for codes of categories where the mean
+        targets of the integers follow neither their order nor a cubic. `report_` and
+        ``print(model.encoder_)`` name such columns.
     text_features : sequence of int or str, "all" or None, default=None
         Columns, by number or name, whose text is never read as dates or numbers; "all"
         for all columns. Otherwise text such as 31/12/2017, 23.4 kg, $2,399 or 5 % is,

@@ -11,7 +11,8 @@ from bochner.selection.policy import POLICY
 WIDTH = 80  # characters of a line of the printed report
 NOTICED = 0.01  # share of a loss, below which a gain is none
 HEAVY = 0.5  # share of the squared error of a hundredth of the rows
-SHOWN_BOUNDS = 3  # targets, of whose predictions the bounds are printed
+# Targets, of whose predictions the bounds are printed, and codes of a column
+SHOWN_BOUNDS, SHOWN_CODES = 3, 8
 
 
 @dataclass
@@ -147,7 +148,7 @@ class Report:
         penalty; empty where it has one map.
     codes : dict of str to list of float
         Columns of numbers that were taken for codes of categories, by name, and the
-        codes that the fit saw.
+        codes that the fit saw; the most frequent of more than 100.
     written : dict of str to str
         Columns of text that were read as dates or numbers, by name, and how they are
         written.
@@ -234,10 +235,12 @@ class Report:
             )
         if not self.codes:
             return sentences
-        names = ", ".join(
-            f"{name} ({', '.join(f'{code:.15g}' for code in column_codes)})"
-            for name, column_codes in self.codes.items()
-        )
+        taken = []
+        for name, column_codes in self.codes.items():
+            shown = [f"{code:.15g}" for code in column_codes[:SHOWN_CODES]]
+            more = ["..."] * (len(column_codes) > SHOWN_CODES)
+            taken.append(f"{name} ({', '.join([*shown, *more])})")
+        names = ", ".join(taken)
         cure = (
             "numeric_features= (--numeric in the command) names columns that are "
             "quantities"
