@@ -488,9 +488,8 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     )
     try:
         thread.start()
-    except (
-        RuntimeError
-    ):  # no more threads can be started: each item is made when it is asked for
+    except RuntimeError:
+        # No more threads can be started: each item is made when it is asked for
         yield from items
         return
     try:
