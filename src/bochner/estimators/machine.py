@@ -760,11 +760,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         y = targets(rows.target.y)
         targeted = TargetRows(rows.X, y, rows.weight, seed, rows.fold)
-        if self._request.learnable():
-            if rows.X.shape[0] > POLICY.few_rows:
-                encoder = encoder.without_noise(targeted)
-            if enough:
-                encoder = encoder.with_codes(targeted, self.numeric_features)
+        if self._request.learnable() and rows.X.shape[0] > POLICY.few_rows:
+            encoder = encoder.without_noise(targeted)
+            encoder = encoder.with_codes(targeted, self.numeric_features)
         self.encoder_ = encoder
         if way != "summed":
             statistic = None if rows.summary is None else rows.summary.table

@@ -155,7 +155,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     numeric_features : sequence of int or str, "all" or None, default=None
         Columns, by number or name, whose integers are quantities; "all" for all
         columns. In others of 3 different integers or more, each in two rows on average,
-        a fit of 2,000 rows or more takes these for codes of categories where the mean
+        a fit of more than 250 rows takes these for codes of categories where the mean
         targets of the integers follow neither their order nor a cubic. `report_` and
         ``print(model.encoder_)`` name such columns.
     text_features : sequence of int or str, "all" or None, default=None
