@@ -529,12 +529,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 if len(codes) <= MOST_CODES:
                     coded[j] = CodeColumn(j, codes, gaps)
                 elif self.statistic_.kinds[j] == "number":
-                    places, labels = self.values_of(rows.X, j, "mixed")
-                    has_value = places >= 0
-                    weight = None if rows.weight is None else rows.weight[has_value]
-                    totals = np.bincount(places[has_value], weight, len(labels))
-                    pairs = zip(labels, totals.tolist(), strict=True)
-                    counts = {label: total for label, total in pairs if total > 0}
+                    column = nw.from_native(rows.X, pass_through=True)[:, [j]]
+                    as_text = TableStatistic.of(column, rows.weight, kinds=["mixed"])
+                    counts = as_text.categories["0"]
                     coded[j] = TextColumn.of(j, counts, self.max_categories, gaps)
         if not coded:
             return self
