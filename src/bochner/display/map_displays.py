@@ -62,22 +62,26 @@ class View:
         self.unit = "grids" if self.size_name == "n_grids" else "features"
 
     def rows(self, X: Any) -> Floats:
-        """Rows as a dense array, without any a row of zeros; ValueError for other
-        columns than those of the map, and where their number is not known.
-        """
-        n_columns = getattr(self.features, "n_features_in_", None)
-        if X is None:
-            if n_columns is None:
-                raise ValueError(
-                    "How many columns there are is not known: fit the map, or give X."
-                )
-            return np.zeros((1, n_columns))
+        """Rows as a dense array; ValueError for other columns than those of the map."""
         X = check_array(checked_sparse(X), accept_sparse="csr", dtype=np.float64)
-        if n_columns not in (None, X.shape[1]):
+        n_columns = getattr(self.features, "n_features_in_", X.shape[1])
+        if X.shape[1] != n_columns:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but the map is one of {n_columns}."
             )
         return dense(X)
+
+    def rows_or_zeros(self, X: Any) -> Floats:
+        """Rows, or where none are given a row of zeros; ValueError where nothing tells
+        how many columns there are.
+        """
+        if X is not None:
+            return self.rows(X)
+        if not hasattr(self.features, "n_features_in_"):
+            raise ValueError(
+                "How many columns there are is not known: fit the map, or give X."
+            )
+        return np.zeros((1, self.features.n_features_in_))
 
     def names(self, X: Any, n_columns: int) -> list[str]:
         """Names of the columns, of the rows or of the fit."""
@@ -218,7 +222,7 @@ class KernelDisplay(Display):
         if n_draws < 2:
             raise ValueError(f"n_draws must be at least 2, got {n_draws}.")
         seen = View(features)
-        start = seen.rows(X)
+        start = seen.rows_or_zeros(X)
         names = seen.names(X, start.shape[1])
         direction = column_number(direction, names)
         e = np.eye(len(names))[direction]
@@ -641,7 +645,7 @@ class SpectrumDisplay(Display):
             coordinate that is none.
         """
         seen = View(features, (FourierFeatures,))
-        fitted_map = seen.fitted_map(seen.rows(X), random_state)
+        fitted_map = seen.fitted_map(seen.rows_or_zeros(X), random_state)
         d = fitted_map.n_features_in_
         names = seen.names(X, d)
         coordinate = column_number(coordinate, names)
