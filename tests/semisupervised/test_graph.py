@@ -9,13 +9,7 @@ from bochner import AnchorFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.semisupervised.base import labelled, of_all_rows
-from bochner.semisupervised.smoothers import (
-    Poisson,
-    SmoothRidge,
-    Spreading,
-    graph_of,
-    left_out,
-)
+from bochner.semisupervised.smoothers import Graph, Poisson, SmoothRidge, Spreading
 
 N, M, K = 300, 40, 3
 RNG = np.random.default_rng(0)
@@ -26,11 +20,11 @@ Y[KNOWN, RNG.integers(0, K, len(KNOWN))] = 1
 WAYS = [Spreading(0.9), Poisson(0.99), SmoothRidge(12, 0.5)]
 
 
-def graph_with(targets=Y, weight=None):
+def graph_with(targets=Y, weight=None, group=None):
     features = AnchorFeatures(M, 3, random_state=0).fit(X)
     source = ArraySource(X, targets, weight)
-    return graph_of(
-        Design(source, features, np.float64, fixed=True), K
+    return Graph(
+        Design(source, features, np.float64, fixed=True), group
     ), features.transform(X).toarray()
 
 
@@ -60,7 +54,9 @@ def test_rows_of_the_graph_have_the_sum_one():
 def test_spreading_is_that_of_all_rows():
     graph, Z = graph_with()
     expected = np.linalg.solve(np.eye(N) - 0.9 * dense(Z), Y)
-    assert_allclose(of_all_rows(graph, Spreading(0.9).fit(graph)), expected, atol=1e-8)
+    assert_allclose(
+        of_all_rows(graph, Spreading(0.9).fit(graph))[1], expected, atol=1e-8
+    )
     assert_allclose(
         expected.sum(axis=0), Y.sum(axis=0) / (1 - 0.9)
     )  # so that class masses are as of the labels
@@ -71,7 +67,9 @@ def test_poisson_is_that_of_all_rows():
     sources = np.zeros((N, K))
     sources[KNOWN] = Y[KNOWN] - Y[KNOWN].mean(axis=0)
     expected = np.linalg.solve(np.eye(N) - 0.99 * dense(Z), sources)
-    assert_allclose(of_all_rows(graph, Poisson(0.99).fit(graph)), expected, atol=1e-8)
+    assert_allclose(
+        of_all_rows(graph, Poisson(0.99).fit(graph))[1], expected, atol=1e-8
+    )
 
 
 def test_ridge_is_that_on_eigenvectors_of_all_rows():
@@ -82,7 +80,7 @@ def test_ridge_is_that_on_eigenvectors_of_all_rows():
     B = U[KNOWN]
     expected = U @ np.linalg.solve(B.T @ B + np.diag(penalty), B.T @ Y[KNOWN])
     assert_allclose(
-        of_all_rows(graph, SmoothRidge(12, 0.5).fit(graph)), expected, atol=1e-7
+        of_all_rows(graph, SmoothRidge(12, 0.5).fit(graph))[1], expected, atol=1e-7
     )
 
 
@@ -95,14 +93,13 @@ def test_values_left_out_are_those_of_other_fits(way, weight):
     the others alone.
     """
     graph, _ = graph_with(weight=weight)
-    found = left_out(graph, way.fit(graph))
+    found = way.fit(graph).left_out
     other, _ = graph_with(weight=weight)
     for i in range(len(graph.weight)):
         kept = np.arange(len(graph.weight)) != i
         other.labelled, other.targets, other.weight = (
             part[kept] for part in (graph.labelled, graph.targets, graph.weight)
         )
-        vars(other).pop("back", None)
         # Whose product with the weights stays
         penalty = graph.weight.sum() / other.weight.sum()
         again = way if way.name != "ridge" else SmoothRidge(12, 0.5 * penalty)
@@ -118,11 +115,11 @@ def test_groups_left_out_are_those_of_other_fits(way, weight):
     are rows.
     """
     graph, _ = graph_with(weight=weight)
-    alone = left_out(graph, way.fit(graph))
-    graph.belong_to(np.arange(N))
-    assert_allclose(left_out(graph, way.fit(graph)), alone, atol=1e-8)
-    graph.belong_to(np.arange(N) % 7)
-    found = left_out(graph, way.fit(graph))
+    alone = way.fit(graph).left_out
+    graph, _ = graph_with(weight=weight, group=np.arange(N))
+    assert_allclose(way.fit(graph).left_out, alone, atol=1e-8)
+    graph, _ = graph_with(weight=weight, group=np.arange(N) % 7)
+    found = way.fit(graph).left_out
     assert len(np.unique(graph.group)) > 2
     other, _ = graph_with(weight=weight)
     for k in np.unique(graph.group):
@@ -130,7 +127,6 @@ def test_groups_left_out_are_those_of_other_fits(way, weight):
         other.labelled, other.targets, other.weight = (
             part[kept] for part in (graph.labelled, graph.targets, graph.weight)
         )
-        vars(other).pop("back", None)
         penalty = graph.weight.sum() / other.weight.sum()
         again = way if way.name != "ridge" else SmoothRidge(12, 0.5 * penalty)
         wanted = (graph.labelled @ again.fit(other).v)[~kept]
@@ -142,7 +138,7 @@ def test_one_place_with_a_target_has_nothing_left():
     targets[0, 0] = 1
     graph, _ = graph_with(targets)
     for way in WAYS[:2]:
-        assert_allclose(left_out(graph, way.fit(graph)), 0, atol=1e-12)
+        assert_allclose(way.fit(graph).left_out, 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
@@ -150,11 +146,10 @@ def test_weights_are_equal_rows(way):
     weight = RNG.integers(1, 4, N)
     features = AnchorFeatures(M, 3, random_state=0).fit(X)
     graphs = [
-        graph_of(
+        Graph(
             Design(
                 ArraySource(rows, targets, weights), features, np.float64, fixed=True
-            ),
-            K,
+            )
         )
         for rows, targets, weights in [
             (X, Y, weight.astype(float)),
@@ -164,9 +159,7 @@ def test_weights_are_equal_rows(way):
     one, other = (way.fit(graph) for graph in graphs)
     assert_allclose(graphs[0].matrix.toarray(), graphs[1].matrix.toarray(), atol=1e-12)
     assert_allclose(graphs[0].matrix @ one.v, graphs[1].matrix @ other.v, atol=1e-7)
-    for graph, smooth in zip(graphs, (one, other), strict=True):
-        graph.out = left_out(graph, smooth)
-    assert_allclose(graphs[0].out, graphs[1].out, atol=1e-7)
+    assert_allclose(one.left_out, other.left_out, atol=1e-7)
 
 
 def test_rows_beyond_the_first_shard_keep_their_numbers(monkeypatch):
@@ -176,7 +169,7 @@ def test_rows_beyond_the_first_shard_keep_their_numbers(monkeypatch):
     assert len(cut.features) > len(whole.features) == 1
     assert_array_equal(cut.number, KNOWN)
     found, expected = (
-        of_all_rows(graph, Spreading(0.9).fit(graph)) for graph in (cut, whole)
+        of_all_rows(graph, Spreading(0.9).fit(graph))[1] for graph in (cut, whole)
     )
     assert_allclose(found, expected, atol=1e-12)
 

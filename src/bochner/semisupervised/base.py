@@ -23,7 +23,6 @@ from bochner.semisupervised.smoothers import (
     Smoother,
     SmoothRidge,
     Spreading,
-    graph_of,
 )
 from bochner.unsupervised.base import RowModel, precision_of
 
@@ -88,9 +87,7 @@ class SemiSupervised(RowModel):
         self.features_ = rows.drawn(seeded(features, seed), seed)
         with progress("Reading the graph", rows.n_rows, bool(self.verbose)) as advance:
             design = rows.design(self.features_, dtype, advance=advance, fixed=True)
-            graph = graph_of(design, rows.source.n_outputs)
-        if rows.group is not None:
-            graph.belong_to(rows.group)
+            graph = Graph(design, rows.group)
         self.n_labelled_ = len(graph.number)
         return graph
 
@@ -125,21 +122,16 @@ class SemiSupervised(RowModel):
         )
 
 
-def of_all_rows(graph: Graph, smooth: Smooth) -> Floats | None:
-    """The function of all rows of a graph, (n, K), its own part included; None where
-    their features are not kept.
+def of_all_rows(graph: Graph, smooth: Smooth) -> tuple[Floats, Floats | None]:
+    """Coefficients of the features, shape (m, K), and the function of all rows of a
+    graph, (n, K), its own part included; None where their features are not kept.
     """
+    weights = (graph.root[:, np.newaxis] * smooth.v).astype(graph.dtype)
     if graph.features is None:
-        return None
-    weights = coefficients(graph, smooth)
+        return weights, None
     values = np.concatenate([np.asarray(Z @ weights) for Z in graph.features])
     values[graph.number] += smooth.own * (graph.given - smooth.origin)
-    return values
-
-
-def coefficients(graph: Graph, smooth: Smooth) -> Floats:
-    """Coefficients of the features, shape (m, K)."""
-    return (graph.root[:, np.newaxis] * smooth.v).astype(graph.dtype)
+    return weights, values
 
 
 def labelled(y: NDArray) -> NDArray[np.bool_]:

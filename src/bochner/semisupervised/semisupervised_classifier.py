@@ -25,12 +25,11 @@ from bochner.semisupervised.base import (
     Memberships,
     SemiSupervised,
     checked_marks,
-    coefficients,
     labelled,
     of_all_rows,
     with_inferred_dtype,
 )
-from bochner.semisupervised.smoothers import Graph, Smooth, Smoother, left_out
+from bochner.semisupervised.smoothers import Graph, Smooth, Smoother
 from bochner.sources.rowwise import class_columns, rowwise
 from bochner.sources.scan import TableSummary
 
@@ -194,11 +193,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         smooth = self._chosen(graph, self._candidates(flows), members, few)
         # What becomes of the rows of the fit, and coefficients for others
         self.transduction_ = self.label_distributions_ = None
-        scores = of_all_rows(graph, smooth)
+        self.feature_weights_, scores = of_all_rows(graph, smooth)
         if scores is not None:
             self.label_distributions_ = self._probabilities(scores)
             self.transduction_ = self.classes_[scores.argmax(axis=1)]
-        self.feature_weights_ = coefficients(graph, smooth)
         return self
 
     def _targets_given(self, y: Any) -> tuple[NDArray, NDArray]:
@@ -294,7 +292,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             loss = np.inf
             out = None
             if not few and len(self.classes_) > 1:
-                out = left_out(graph, smooth)
+                out = smooth.left_out
             if out is not None:
                 out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
                 # A common factor of the weights is no more evidence

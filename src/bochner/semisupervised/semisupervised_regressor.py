@@ -20,11 +20,10 @@ from bochner.inputs.scoring import score_of_rows
 from bochner.semisupervised.base import (
     SemiSupervised,
     checked_marks,
-    coefficients,
     measured,
     of_all_rows,
 )
-from bochner.semisupervised.smoothers import Graph, Smooth, left_out
+from bochner.semisupervised.smoothers import Graph, Smooth
 from bochner.sources.rowwise import rowwise
 from bochner.sources.scan import TableSummary
 
@@ -141,9 +140,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         for targets in (graph.targets, graph.given):
             targets[:, :-1] = (targets[:, :-1] - self.mean_) / self.scale_
         smooth = self._chosen(graph)
-        values = of_all_rows(graph, smooth)
+        self.feature_weights_, values = of_all_rows(graph, smooth)
         self.transduction_ = None if values is None else self._numbers(values)
-        self.feature_weights_ = coefficients(graph, smooth)
         return self
 
     def _targets_given(self, y: Any) -> tuple[Indices, Floats]:
@@ -187,7 +185,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         candidates = []
         for way in self._candidates(flows=False):
             smooth = way.fit(graph)
-            out = left_out(graph, smooth) if len(graph.number) > 1 else None
+            out = smooth.left_out if len(graph.number) > 1 else None
             loss = np.inf
             if out is not None:
                 errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2

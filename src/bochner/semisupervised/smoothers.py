@@ -5,18 +5,17 @@ with their leave-one-out values.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices
 from bochner.blocks import STORED_BYTES
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
-from bochner.design.graph import AnchorGraph, GraphSums, sum_graph
+from bochner.design.graph import AnchorGraph, sum_graph
 from bochner.solvers.cg import System, conjugate_gradients
 from bochner.solvers.preconditioners import jacobi
 
@@ -26,36 +25,25 @@ LEAST_EIGENVALUE = 1e-8  # of S, of whose eigenvectors less is noise
 MOST_INFLUENCES = 2000  # rows with a target whose own share in their value is computed
 
 
-def graph_of(design: Design, n_values: int) -> Graph:
-    """The graph of all rows, in one pass over them.
+class Graph(AnchorGraph):
+    """A graph of rows of which some have targets, and what functions f = A v follow
+    these.
+
+    It is summed in one pass over all rows, and their features are kept where they take
+    little memory.
 
     Parameters
     ----------
     design : Design
         With a map to landmarks. Targets of shape (b, K) have zeros alone in a row
         without one.
-    n_values : int
-        Numbers that are to be found for each row.
-    """
-    row = design.features.stored_bytes(np.dtype(np.float32), False) + 8 * n_values
-    n_rows = design.source.n_rows
-    keeps = n_rows is not None and row * n_rows <= STORED_BYTES
-    return Graph(sum_graph(design, keeps), design.dtype)
-
-
-class Graph(AnchorGraph):
-    """A graph of rows of which some have targets, and what functions f = A v follow
-    these.
-
-    Parameters
-    ----------
-    sums : LabelledSums
-        Of at least one row with a target.
-    dtype : dtype
-        Of features and coefficients.
+    group : int array of shape (n,), optional
+        Groups of all rows: targets of a group are left out together.
 
     Attributes
     ----------
+    dtype : dtype
+        Of features and coefficients.
     number, of : int arrays
         Of each row with a target its number among all, and among the distinct ones.
     given : array of shape (l, K)
@@ -66,11 +54,14 @@ class Graph(AnchorGraph):
         Groups of the distinct ones, where rows belong to groups.
     """
 
-    group: Indices | None = None
-
-    def __init__(self, sums: GraphSums, dtype: DTypeLike) -> None:
+    def __init__(self, design: Design, group: Indices | None = None) -> None:
+        source = design.source
+        row = design.features.stored_bytes(np.dtype(np.float32), False)
+        row += 8 * source.n_outputs
+        keeps = source.n_rows is not None and row * source.n_rows <= STORED_BYTES
+        sums = sum_graph(design, keeps)
         super().__init__(sums)
-        self.dtype = np.dtype(dtype)
+        self.dtype = np.dtype(design.dtype)
         if not sums.labelled:
             raise ValueError("No row of positive weight has a target: give some.")
         blocks, *beside = zip(*sums.labelled, strict=True)
@@ -90,18 +81,8 @@ class Graph(AnchorGraph):
         self.targets = (sums_of @ targets) / self.weight[:, np.newaxis]
         self.given = targets
         self.labelled = sp.csr_array(rows[first] @ sp.diags_array(self.root))
-
-    def belong_to(self, group: Indices) -> None:
-        """Take the groups of all rows, (n,): values of a group are then left out
-        together.
-        """
-        # Of equal rows the first one's
-        self.group = group[self.number[np.unique(self.of, return_index=True)[1]]]
-
-    @cached_property
-    def back(self) -> Floats:
-        """A_l' diag(w) Y_l, of shape (m, K)."""
-        return self.labelled.T @ (self.targets * self.weight[:, np.newaxis])
+        # Of equal rows the group of the first one
+        self.group = None if group is None else group[self.number[first]]
 
     def deviation(self, v: NDArray) -> float:
         """Standard deviation over all rows of the functions A v, but for what they
@@ -156,26 +137,18 @@ class Smooth(NamedTuple):
     v : array of shape (m, K)
     own : float
         What is added to f in a row with a target Y: Y less the origin, times this.
-    influence : array of shape (l,) or None
-        d f_i / d Y_i of the rows with a target, the part by `own` left out; None where
-        they are too many.
-    shrinks : bool
-        Whether a value left out changes its prediction as in least squares, by e h / (1
-        - h); else by Y h.
+    left_out : array of shape (k, K) or None
+        What f would be in each distinct row with a target without this target, or those
+        of its group, exactly, with the ridge penalty as it is; None where there are too
+        many.
     origin : array of shape (K,) or float
         Mean of the targets where these are taken from it.
-    reach : array of shape (l,) or None
-        Sum over j of d f_i / d Y_j at a fixed origin, where the targets have one.
-    influences : array of shape (l, l) or None
-        d f_i / d Y_j of all pairs, where values are left out by groups.
     """
 
     v: Floats
     own: float
-    influence: Floats | None
+    left_out: Floats | None
     origin: Floats | float = 0.0
-    reach: Floats | None = None
-    influences: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -192,15 +165,49 @@ class Spreading:
     is_centred = False
 
     def fit(self, graph: Graph) -> Smooth:
-        """The function of the targets of a graph."""
+        """The function of the targets of a graph.
+
+        With G = a A M A'diag(w), f_i = sum_j G_ij (y_j - m), where m is the mean of the
+        targets in `Poisson`, and 0 here. The mean of the others is m' = m - w_i (y_i -
+        m) / (sum of w - w_i), and the value without a target
+
+            sum_(j != i) G_ij (y_j - m') = f_i - G_ii (y_i - m) - (m' - m) sum_(j != i)
+            G_ij.
+        """
+        rows = graph.labelled
+        weight = graph.weight
         origin = np.zeros(graph.targets.shape[1])
         if self.is_centred:
-            origin = np.average(graph.targets, axis=0, weights=graph.weight)
-        back = graph.back - np.outer(graph.labelled.T @ graph.weight, origin)
+            origin = np.average(graph.targets, axis=0, weights=weight)
+        back = rows.T @ (graph.targets * weight[:, np.newaxis])
+        back = back - np.outer(rows.T @ weight, origin)
         v = self.alpha * graph.spread(self.alpha, back)
-        influence, reach, pairs = _influence(graph, self.alpha)
-        reach = reach if self.is_centred else None
-        return Smooth(v, 1.0, influence, origin, reach, pairs)
+        if rows.shape[0] > MOST_INFLUENCES:
+            return Smooth(v, 1.0, None, origin)
+        derivatives = self.alpha * graph.spread(self.alpha, rows.T.toarray())
+        reach = rows @ (derivatives @ weight)
+        errors = graph.targets - origin
+        values = rows @ v
+        if graph.group is None:
+            influence = weight * np.ravel(rows.multiply(derivatives.T).sum(axis=1))
+            values -= influence[:, np.newaxis] * errors
+            if self.is_centred:
+                mass = weight[:, np.newaxis]
+                others = mass.sum() - mass
+                moved = np.zeros_like(errors)
+                np.divide(mass * errors, others, out=moved, where=others > 0)
+                values += moved * (reach - influence)[:, np.newaxis]
+            return Smooth(v, 1.0, values, origin)
+        pairs = (rows @ derivatives) * weight
+        for k in np.unique(graph.group):
+            group = np.flatnonzero(graph.group == k)
+            block = pairs[np.ix_(group, group)]
+            values[group] -= block @ errors[group]
+            rest = weight.sum() - weight[group].sum()
+            if self.is_centred and rest > 0:
+                moved = (weight[group] @ errors[group]) / rest
+                values[group] += np.outer(reach[group] - block.sum(axis=1), moved)
+        return Smooth(v, 1.0, values, origin)
 
 
 class Poisson(Spreading):
@@ -230,92 +237,36 @@ class SmoothRidge:
     name = "ridge"
 
     def fit(self, graph: Graph) -> Smooth:
-        """The function of the targets of a graph."""
+        """The function of the targets of a graph.
+
+        With H the derivatives of the values by the targets, the values of a group
+        without its targets are y - (I - H)^-1 (y - f).
+        """
         values, V = graph.smoothest(self.count)
         B = graph.labelled @ V
+        targets = graph.targets
         weight = graph.weight
         roughness = (1 - values) / max(1 - values[-1], 1e-8) + 1e-4
         penalty = self.penalty * weight.sum() * np.diag(roughness)
         inverse = np.linalg.inv(B.T @ (B * weight[:, np.newaxis]) + penalty)
-        c = inverse @ (B.T @ (graph.targets * weight[:, np.newaxis]))
-        influence = weight * np.einsum("ij,jk,ik->i", B, inverse, B)
-        pairs = None
-        if graph.group is not None and len(weight) <= MOST_INFLUENCES:
-            pairs = B @ inverse @ B.T * weight
-        return Smooth(V @ c, 0.0, influence, influences=pairs)
+        v = V @ (inverse @ (B.T @ (targets * weight[:, np.newaxis])))
+        fitted = graph.labelled @ v
+        if graph.group is None:
+            influence = weight * np.einsum("ij,jk,ik->i", B, inverse, B)
+            influence = influence[:, np.newaxis]
+            alone = (fitted - influence * targets) / np.maximum(1 - influence, 1e-6)
+            return Smooth(v, 0.0, alone)
+        if len(weight) > MOST_INFLUENCES:
+            return Smooth(v, 0.0, None)
+        pairs = B @ inverse @ B.T * weight
+        left_out = np.empty_like(targets)
+        for k in np.unique(graph.group):
+            group = np.flatnonzero(graph.group == k)
+            rest = np.eye(len(group)) - pairs[np.ix_(group, group)]
+            errors = targets[group] - fitted[group]
+            errors = np.linalg.lstsq(rest, errors, rcond=1e-9)[0]
+            left_out[group] = targets[group] - errors
+        return Smooth(v, 0.0, left_out)
 
 
 Smoother = Spreading | SmoothRidge
-
-
-def _influence(
-    graph: Graph, alpha: float
-) -> tuple[Floats | None, Floats | None, Floats | None]:
-    """Derivatives of the values of rows with a target by that of each, their sums over
-    all targets, and those of all pairs where rows belong to groups.
-    """
-    rows = graph.labelled
-    if rows.shape[0] > MOST_INFLUENCES:
-        return None, None, None
-    derivatives = alpha * graph.spread(alpha, rows.T.toarray())
-    influence: Floats = np.ravel(rows.multiply(derivatives.T).sum(axis=1))
-    pairs = None if graph.group is None else (rows @ derivatives) * graph.weight
-    return graph.weight * influence, rows @ (derivatives @ graph.weight), pairs
-
-
-def left_out(graph: Graph, smooth: Smooth) -> Floats | None:
-    """What the function would be in each row with a target, without this target, or
-    those of its group; of shape (l, K).
-
-    Exactly, with the ridge penalty as it is. By Poisson learning, f_i = sum_j G_ij (y_j
-    - m) with G = a A M A'diag(w), the mean of the others is m' = m - w_i (y_i - m) /
-    (sum of w - w_i), and the value
-
-        sum_(j != i) G_ij (y_j - m') = f_i - G_ii (y_i - m) - (m' - m) sum_(j != i)
-        G_ij.
-    """
-    f = graph.labelled @ smooth.v
-    e = graph.targets - smooth.origin
-    weight = graph.weight[:, np.newaxis]
-    if graph.group is not None:
-        return _groups_left_out(graph, smooth, f, e)
-    if smooth.influence is None:
-        return None
-    h = smooth.influence[:, np.newaxis]
-    values = f - h * e
-    if not smooth.own:
-        return values / np.maximum(1 - h, 1e-6)
-    if smooth.reach is not None:
-        rest = smooth.reach[:, np.newaxis] - h
-        others = weight.sum() - weight
-        zeros = np.zeros_like(e)
-        values += np.divide(weight * e, others, out=zeros, where=others > 0) * rest
-    return values
-
-
-def _groups_left_out(graph: Graph, smooth: Smooth, f: NDArray, e: NDArray) -> Any:
-    """As `left_out`, without the targets of the whole group of each row.
-
-    With H the derivatives by these targets: y - (I - H)^-1 (y - f) in least squares,
-    and f - H y otherwise; by Poisson learning y is less the mean of the other groups.
-    """
-    H, group = smooth.influences, graph.group
-    if H is None or group is None:
-        return None
-    weight = graph.weight
-    values = np.empty_like(e)
-    for k in np.unique(group):
-        rows = np.flatnonzero(group == k)
-        block = H[np.ix_(rows, rows)]
-        if not smooth.own:
-            targets = graph.targets[rows]
-            rest = np.eye(len(rows)) - block
-            errors = np.linalg.lstsq(rest, targets - f[rows], rcond=1e-9)[0]
-            values[rows] = targets - errors
-            continue
-        values[rows] = f[rows] - block @ e[rows]
-        others = weight.sum() - weight[rows].sum()
-        if smooth.reach is not None and others > 0:
-            moved = (weight[rows] @ e[rows]) / others
-            values[rows] += np.outer(smooth.reach[rows] - block.sum(axis=1), moved)
-    return values
