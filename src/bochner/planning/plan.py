@@ -19,7 +19,6 @@ from bochner.design.reductions import Blocks, factor_bytes
 from bochner.engines.current import current_engine
 from bochner.engines.local import available_memory, n_threads
 from bochner.features import BinningFeatures
-from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.inputs.opened import (
     AROUND,
@@ -29,7 +28,7 @@ from bochner.inputs.opened import (
     sampled_rows,
 )
 from bochner.markup import table
-from bochner.planning.request import FitRequest
+from bochner.planning.request import BY_SPLITS, FitRequest
 from bochner.planning.solver_choice import (
     FEW_ROWS,
     NAMES,
@@ -229,7 +228,18 @@ def table_shape(
         Columns that are left out.
     """
     if not isinstance(X, TableSource) and not is_streamed(X):
-        return _shape_in_memory(X, y, classes)
+        shape = np.shape(X)
+        if len(shape) != 2:
+            raise ValueError(f"X must have rows and columns, and has shape {shape}.")
+        named = isinstance(y, str)
+        n_outputs = 1
+        if y is not None and not named:
+            n_outputs = _n_outputs(y)
+            if classes and n_outputs == 1:
+                n_classes = len(np.unique(np.asarray(y)))
+                n_outputs = 1 if n_classes <= 2 else n_classes
+        what = f"{type(X).__name__} in memory"
+        return TableShape(what, shape[0], shape[1] - named, n_outputs)
     if isinstance(X, Iterator) or callable(X):
         raise TypeError(
             "batches are read to their end when they are opened: open them with "
@@ -283,21 +293,6 @@ def table_shape(
         names=names,
         target=target,
     )
-
-
-def _shape_in_memory(X: Any, y: Any, classes: bool) -> TableShape:
-    shape = np.shape(X)
-    if len(shape) != 2:
-        raise ValueError(f"X must have rows and columns, and has shape {shape}.")
-    named = isinstance(y, str)
-    n_outputs = 1
-    if y is not None and not named:
-        n_outputs = _n_outputs(y)
-        if classes and n_outputs == 1:
-            n_classes = len(np.unique(np.asarray(y)))
-            n_outputs = 1 if n_classes <= 2 else n_classes
-    what = f"{type(X).__name__} in memory"
-    return TableShape(what, shape[0], shape[1] - named, n_outputs)
 
 
 def _n_outputs(y: Any) -> int:
@@ -355,11 +350,13 @@ class Planner:
     ----------
     request : FitRequest
     table : TableShape
-    limit : int or None
-        Bytes that the fit may take.
 
     Attributes
     ----------
+    limit : int or None
+        Bytes that the fit may take, by the settings.
+    room : int or None
+        These, or else the bytes that are free, where that is known.
     gathered : bool
         Whether all rows are in memory.
     sample : int
@@ -369,14 +366,14 @@ class Planner:
         Bytes beside those of the solver.
     """
 
-    def __init__(
-        self, request: FitRequest, table: TableShape, limit: int | None
-    ) -> None:
+    def __init__(self, request: FitRequest, table: TableShape) -> None:
         remote = not table.in_memory and current_engine().is_remote
         n = table.n_rows
         self.request = request
         self.table = table
+        limit = current().memory_limit
         self.limit = limit
+        self.room = available_memory() if limit is None else limit
         self.gathered = table.sample is None and gathers(n, table.n_columns, remote)
         self.sample = n
         if not self.gathered:
@@ -391,14 +388,12 @@ class Planner:
         read = 4 * PART_BYTES * n_threads()
         self.base = held + (read if limit is None else min(read, limit // 4))
 
-    def within(
-        self, room: int | None, features: MapSize | None = None
-    ) -> SolverPlan | None:
-        """The best way, with other features where some are given, that takes no more
-        memory; None where none does.
+    def within(self, features: MapSize) -> SolverPlan | None:
+        """The best way with some features that takes no more memory than there is room
+        for; None where none does.
         """
-        for way in self._solver_plans(features or self.features):
-            if room is None or self.base + way.n_bytes <= room:
+        for way in self._solver_plans(features):
+            if self.room is None or self.base + way.n_bytes <= self.room:
                 return way
         return None
 
@@ -414,8 +409,8 @@ class Planner:
             ratio = penalty_ratio(request.alphas, n)
             size = ProblemSize(n, K, request.dtype(n), ratio)
             solver, reason = solver_in_memory(solver, features.dense, D, size)
-            if request.why_iterated:
-                solver, reason = "cg", request.why_iterated
+            if request.cv is not None:
+                solver, reason = "cg", BY_SPLITS
             elif features.is_exact:
                 solver, reason = "exact", FEW_ROWS
             if not features.dense:
@@ -457,7 +452,22 @@ class Planner:
         request = self.request
         table = self.table
         if not isinstance(request.features, str):
-            return _size_of_map(request.features, table.n_columns)
+            given = request.features
+            drawn = clone(given).draw(table.n_columns)
+            if drawn.is_dense:
+                D = drawn.n_features_out
+                return MapSize(f"{D:,} features of {type(given).__name__}", D, True)
+            maps = [leaf.features for leaf in leaves(drawn)]
+            bins = [one for one in maps if isinstance(one, BinningFeatures)]
+            grids = sum(int(one.n_grids) for one in bins)
+            buckets = 0
+            text = f"bins of {grids:,} grids"
+            if len(maps) > len(bins):
+                text += " beside other features"
+            elif len(bins) == 1 and bins[0].n_buckets:
+                buckets = int(bins[0].n_buckets)
+                text += f" in {buckets:,} buckets each"
+            return MapSize(text, grids, False, buckets)
         wanted = request.of_outputs(request.learnable(), table.n_rows, table.n_outputs)
         learned = wanted is not None and request.may_learn(
             wanted, self.sample, table.n_columns
@@ -487,14 +497,15 @@ class Planner:
         why = COMPARED_BINS if wanted == "auto" else ""
         return MapSize(text, size, False, why=why)
 
-    def refuse(self, room: int) -> NoReturn:
+    def refuse(self) -> NoReturn:
         """Raise MemoryError, which says what would fit."""
+        room = self.room or 0
         need = self.base + min(way.n_bytes for way in self._solver_plans(self.features))
         cures = list[str]()
         smaller = self.features
         while smaller.size >= 2 * LEAST_SIZE and not cures:
             smaller = smaller._replace(size=smaller.size // 2)
-            if self.within(room, smaller) is not None:
+            if self.within(smaller) is not None:
                 cures.append(f"n_components={smaller.size} fits")
         here = f"{as_size(room)} are free"
         if self.limit is not None:
@@ -513,12 +524,10 @@ def plan_fit(request: FitRequest, table: TableShape) -> Plan:
     """Plan a fit of a table that is described, by the memory limit of the settings
     or the memory that is free; MemoryError where it does not fit.
     """
-    limit = current().memory_limit
-    room = available_memory() if limit is None else limit
-    planner = Planner(request, table, limit)
+    planner = Planner(request, table)
     features = planner.features
     gathered = planner.gathered
-    way = planner.within(room) or planner.refuse(room or 0)
+    way = planner.within(features) or planner.refuse()
     passes = [way.passes]
     if table.sample is None and not (table.in_memory and gathered):
         # Weights of classes are known after a first look, and decide the statistics
@@ -536,8 +545,8 @@ def plan_fit(request: FitRequest, table: TableShape) -> Plan:
         passes.append(Pass(what, POLICY.most_passes))
     # Rows that are mapped at once take 64 MB with their features, or a sixteenth
     n_bytes = Blocks.most_bytes
-    if limit is not None:
-        n_bytes = min(n_bytes, limit // 16)
+    if planner.limit is not None:
+        n_bytes = min(n_bytes, planner.limit // 16)
     entry = 4 if features.dense else 12
     block = max(n_bytes // (entry * max(table.n_columns, features.size)), 256)
     engine = current_engine()
@@ -567,8 +576,9 @@ def least_limit(request: FitRequest, table: TableShape, room: int) -> str:
     limit = room + POLICY.loaded_bytes
     while limit < LARGEST_LIMIT:
         # The solver is chosen by the limit, too
-        with settings(memory_limit=as_size(limit)) as inside:
-            if Planner(request, table, inside.memory_limit).within(inside.memory_limit):
+        with settings(memory_limit=as_size(limit)):
+            planner = Planner(request, table)
+            if planner.within(planner.features):
                 break
         limit = int(MORE * limit)
     return as_size(limit)
@@ -586,22 +596,3 @@ def refuse_limit(request: FitRequest, table: TableShape) -> NoReturn:
         f"{as_size(rows_bytes)} of memory for a fit, and memory_limit allows "
         f"{as_size(limit)}: memory_limit='{least}' works."
     )
-
-
-def _size_of_map(features: FeatureMap, n_columns: int) -> MapSize:
-    """The size of a map that was given."""
-    drawn = clone(features).draw(n_columns)
-    if drawn.is_dense:
-        D = drawn.n_features_out
-        return MapSize(f"{D:,} features of {type(features).__name__}", D, True)
-    maps = [leaf.features for leaf in leaves(drawn)]
-    bins = [one for one in maps if isinstance(one, BinningFeatures)]
-    grids = sum(int(one.n_grids) for one in bins)
-    buckets = 0
-    text = f"bins of {grids:,} grids"
-    if len(maps) > len(bins):
-        text += " beside other features"
-    elif len(bins) == 1 and bins[0].n_buckets:
-        buckets = int(bins[0].n_buckets)
-        text += f" in {buckets:,} buckets each"
-    return MapSize(text, grids, False, buckets)

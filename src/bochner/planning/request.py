@@ -252,11 +252,6 @@ class FitRequest:
         return np.dtype(np.float64 if double else np.float32)
 
     @property
-    def why_iterated(self) -> str:
-        """Why conjugate gradients are needed, whatever they cost; else empty."""
-        return "" if self.cv is None else BY_SPLITS
-
-    @property
     def asked_solver(self) -> str:
         """The solver as given, or the only one that the criterion for alpha allows."""
         return "direct" if self.criterion and self.solver == "auto" else self.solver
