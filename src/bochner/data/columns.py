@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
@@ -127,7 +127,7 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     """
     kind, values = read_unchecked(column, name, expected)
     if isinstance(values, np.ndarray):
-        refuse_infinite(values, [name])
+        require_finite(values, [name])
     if expected is None:
         return kind, values
     is_written = WRITTEN in expected
@@ -220,7 +220,7 @@ def read_unchecked(
     import pyarrow as pa
 
     # A column whose type its frame declares
-    native_dtype = str(_native_dtype(column))
+    native_dtype = _native_dtype(column)
     if native_dtype == "category":
         categories = column.to_native().cat
         labels = [label_text(label) for label in categories.categories]
@@ -240,7 +240,7 @@ def read_unchecked(
 def without_frame(column: Any) -> Any:
     """A column of Python objects as an array of these; others as they are."""
     if isinstance(column, nw.Series) and (
-        column.dtype == nw.Object or str(_native_dtype(column)) == "object"
+        column.dtype == nw.Object or _native_dtype(column) == "object"
     ):
         return column.to_numpy()
     return column
@@ -310,24 +310,6 @@ def few_values(X: Any) -> tuple[list[str] | None, NDArray] | None:
     return list(X.columns), values
 
 
-def few_numbers(values: NDArray) -> NDArray | None:
-    """Some of few values as numbers, NaN where they are missing; None where there is
-    anything else.
-    """
-    if values.dtype != object:
-        return values if values.dtype.kind in "biuf" else None
-    are_numbers = NUMBERS.issuperset(map(type, values.flat))
-    return values.astype(np.float64) if are_numbers else None
-
-
-def few_texts(values: NDArray) -> tuple[Indices, list[str]] | None:
-    """Codes and labels of a column of few values; None where some value is neither text
-    nor missing.
-    """
-    are_texts = all(isinstance(one, str) or is_missing(one) for one in values)
-    return text_codes(values) if are_texts else None
-
-
 def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:
     """Columns and names of a data frame, or of a NumPy array (whose names are None)."""
     if isinstance(X, np.ndarray):
@@ -353,24 +335,39 @@ def are_finite(values: NDArray) -> bool:
     return math.isfinite(squares) or bool(np.isfinite(stored).all())
 
 
-def first_entry(X: Any, is_bad: Callable[[NDArray], NDArray]) -> list[list[int]]:
-    """Row and column of the first entry of an array or sparse matrix that is bad, as a
-    list of one pair, or of none.
-    """
+def entries(X: Any, is_bad: Callable[[NDArray], NDArray]) -> Iterator[tuple[int, int]]:
+    """Rows and columns of the entries of an array or sparse matrix that are bad."""
     if not sp.issparse(X):
-        return np.argwhere(is_bad(X))[:1].tolist()
-    entry = np.flatnonzero(is_bad(X.data))[:1]
-    return [*np.stack([index[entry] for index in X.tocoo().coords], axis=1).tolist()]
+        return zip(*np.nonzero(is_bad(X)), strict=True)
+    bad = is_bad(X.data)
+    return zip(*(index[bad] for index in X.tocoo().coords), strict=True)
 
 
-def refuse_infinite(X: Any, names: Sequence[str] | None, start: int = 0) -> None:
-    """Raise ValueError at the first infinite entry of an array or sparse matrix whose
-    first row is row `start`.
+def require_finite(
+    X: Any, names: Sequence[str] | None, start: int = 0, cure: str = ""
+) -> None:
+    """Raise ValueError at the first infinity of an array or sparse matrix, or NaN
+    where there is a cure of it.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (b, p)
+    names : sequence of str or None
+        Of the columns.
+    start : int
+        Number of the first row, for messages.
+    cure : str
+        Of NaN; empty where it is allowed.
     """
     if are_finite(X.data if sp.issparse(X) else X):
         return
-    for row, j in first_entry(X, np.isinf):
+    for row, j in entries(X, np.isinf):
         raise infinity(column_name(names, j), start + row)
+    for row, j in entries(X, np.isnan) if cure else ():
+        name = j if names is None else repr(names[j])
+        raise ValueError(
+            f"Input X contains NaN in row {start + row}, column {name}. {cure}"
+        )
 
 
 def infinity(name: str, row: int) -> ValueError:
@@ -425,29 +422,11 @@ def column_number(column: Any, names: Sequence[str], what: str = "column") -> in
     )
 
 
-def columns_of(columns: Any, names: Sequence[str]) -> set[int]:
-    """Numbers of the columns that an argument names; ValueError where there is no such
-    column.
-
-    Parameters
-    ----------
-    columns : sequence of int or str, int or str, "all" or None
-        By number or name.
-    names : sequence of str
-        Of all columns.
-    """
-    if isinstance(columns, str) and columns == "all" and "all" not in names:
-        return set(range(len(names)))
-    alone = isinstance(columns, str | numbers.Integral)
-    given = [columns] if alone else [] if columns is None else columns
-    return {column_number(column, names) for column in given}
-
-
-def _native_dtype(series: nw.Series) -> Any:
+def _native_dtype(series: nw.Series) -> str:
     """Type in the words of the column's own library, or narwhals' where it has no
     `dtype`.
     """
-    return getattr(series.to_native(), "dtype", series.dtype)
+    return str(getattr(series.to_native(), "dtype", series.dtype))
 
 
 def levels(array: Any) -> tuple[list[Any], Indices]:
@@ -463,7 +442,7 @@ def levels(array: Any) -> tuple[list[Any], Indices]:
     return array.dictionary.to_pylist(), codes.to_numpy(zero_copy_only=False)
 
 
-def _read_arrow(array: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
+def _read_arrow(array: Any, name: str, expected: str | None) -> tuple[str, Any]:
     """Read an Arrow array by its type."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -691,37 +670,32 @@ def values_of(column: Any) -> Any:
     import pyarrow as pa
 
     column = unmasked(column)
-    if isinstance(column, np.ndarray | list):
-        return _booleans(column)
-    series: Any = column
-    if isinstance(column, pa.Array):
-        series = pa.chunked_array([column])
-    # An array or an index of pandas
-    if hasattr(column, "isna") and not hasattr(column, "iloc"):
-        from pandas import Series
+    if not isinstance(column, np.ndarray | list):
+        series: Any = column
+        if isinstance(column, pa.Array):
+            series = pa.chunked_array([column])
+        # An array or an index of pandas
+        if hasattr(column, "isna") and not hasattr(column, "iloc"):
+            from pandas import Series
 
-        series = Series(column)
-    series = nw.from_native(series, pass_through=True, allow_series=True)
-    if isinstance(series, nw.DataFrame) and series.shape[1] == 1:
-        return np.reshape(values_of(series[:, 0].to_native()), (-1, 1))
-    if not isinstance(series, nw.Series) or not (
-        series.dtype.is_integer() or series.dtype == nw.Boolean
-    ):
-        return _booleans(column)
-    if not series.null_count():
-        return series.to_numpy()
-    values = [None if is_missing(value) else value for value in series.to_list()]
-    return np.array(values, dtype=object)
-
-
-def _booleans(labels: Any) -> Any:
-    """Labels as booleans where they are objects that all are: pandas leaves such of a
-    column that had missing values.
-    """
-    are = str(getattr(labels, "dtype", "")) == "object" and all(
-        isinstance(label, bool | np.bool_) for label in np.ravel(labels)
+            series = Series(column)
+        series = nw.from_native(series, pass_through=True, allow_series=True)
+        if isinstance(series, nw.DataFrame) and series.shape[1] == 1:
+            return np.reshape(values_of(series[:, 0].to_native()), (-1, 1))
+        if isinstance(series, nw.Series) and (
+            series.dtype.is_integer() or series.dtype == nw.Boolean
+        ):
+            if not series.null_count():
+                return series.to_numpy()
+            values = [
+                None if is_missing(value) else value for value in series.to_list()
+            ]
+            return np.array(values, dtype=object)
+    # Booleans are objects where pandas leaves such of a column with missing values
+    are_booleans = str(getattr(column, "dtype", "")) == "object" and all(
+        isinstance(label, bool | np.bool_) for label in np.ravel(column)
     )
-    return np.asarray(labels, bool) if are else labels
+    return np.asarray(column, bool) if are_booleans else column
 
 
 def missing_targets(y: NDArray) -> Mask:

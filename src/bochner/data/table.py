@@ -27,13 +27,15 @@ from sklearn.utils.validation import (
 from bochner.arrays import Floats
 from bochner.data.array_source import rows_of
 from bochner.data.columns import (
+    NUMBERS,
     are_finite,
-    columns_of,
-    few_numbers,
-    few_texts,
+    column_number,
     few_values,
     infinity,
+    is_missing,
     read_column,
+    require_finite,
+    text_codes,
     unique_names,
 )
 from bochner.data.encodings import (
@@ -64,9 +66,8 @@ from bochner.data.outliers import (
     stand_in_for_missing,
 )
 from bochner.data.table_input import (
-    as_one_array,
+    IMPUTE,
     as_table_or_matrix,
-    require_finite,
     require_names,
 )
 from bochner.data.table_statistic import (
@@ -92,6 +93,8 @@ ROWS_A_LEVEL, ROWS_A_MEAN = 2, 3
 INTERACTING, INTERACTING_CODED = 5, 20
 # Numeric columns, as pictures have more; rows that tell codes from numbers
 MOST_CODED, CODE_ROWS = 100, 20_000
+# Of numbers that no array of NumPy holds
+WIDE_TYPES = nw.Decimal, nw.Int128, nw.UInt128
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,22 +316,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             require_names(before.names, X)
             new = TableStatistic.of(X, weight, kinds=before.expected())
             self._settle(before + new)
-        self.caution_equal(X, weight)
-        self.caution_row_numbers(X, weight)
+        self.caution(X, weight)
         return self
 
-    def caution_equal(self, X: Any, weight: NDArray | None) -> None:
-        """Warn of columns of different integers that count as constant.
+    def caution(self, X: Any, weight: NDArray | None) -> None:
+        """Warn of columns of different integers that count as constant, or lie close
+        together, as numbers of rows do; the latter of no column that is alone.
 
         Parameters
         ----------
         X : data frame, array or sparse matrix of shape (n, p)
         weight : array of shape (n,) or None
         """
+        n = X.shape[0]
+        rows = np.arange(n) if weight is None else np.flatnonzero(weight)
         for j in self.statistic_.constant_columns():
-            column = column_values(X, j)
-            if weight is not None:
-                column = column[np.flatnonzero(weight)]
+            column = column_values(X, j)[rows]
             if isinstance(column, nw.Series) and column.dtype == nw.Object:
                 column = column.to_numpy()
             if isinstance(column, nw.Series):
@@ -343,18 +346,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     f"Column {self.statistic_.name(j)!r} counts as constant: its {WHY};"
                     " subtract the least of them, or give the column as text."
                 )
-
-    def caution_row_numbers(self, X: Any, weight: NDArray | None) -> None:
-        """Warn of different integers that lie close together, as numbers of rows do; of
-        no column that is alone.
-
-        Parameters
-        ----------
-        X : data frame, array or sparse matrix of shape (n, p)
-        weight : array of shape (n,) or None
-        """
-        n = X.shape[0]
-        rows = np.arange(n) if weight is None else np.flatnonzero(weight)
         is_small = len(rows) < FEWEST_NUMBERED or X.shape[1] == 1
         if is_small or sp.issparse(X) or not self._encodings(NumberColumns):
             return
@@ -589,8 +580,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns : sequence of int or str, int or str, "all" or None
             By number or name.
         """
-        names = map(self.statistic_.name, range(self.n_features_in_))
-        return columns_of(columns, [*names])
+        names = [*map(self.statistic_.name, range(self.n_features_in_))]
+        if isinstance(columns, str) and columns == "all" and "all" not in names:
+            return set(range(len(names)))
+        alone = isinstance(columns, str | Integral)
+        given = [columns] if alone else [] if columns is None else columns
+        return {column_number(column, names) for column in given}
 
     @property
     def left_out(self) -> list[str]:
@@ -867,14 +862,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return None
         out = np.zeros((len(X), self.n_features_out_), dtype)
         for column in self.columns_:
-            values: Any = None
+            values: Any = few[1][:, column.index]
             if isinstance(column, NumberColumns):
-                values = few_numbers(few[1][:, column.index])
-            elif isinstance(column, TextColumn):
-                values = few_texts(few[1][:, column.index])
-                if values is not None and self._unseen(column, *values):
+                are_objects = values.dtype == object
+                if are_objects and NUMBERS.issuperset(map(type, values.flat)):
+                    values = values.astype(np.float64)
+                if values.dtype.kind not in "biuf":
                     return None
-            if values is None or column.new_gaps(values):
+            elif isinstance(column, TextColumn):
+                if not all(isinstance(one, str) or is_missing(one) for one in values):
+                    return None
+                values = text_codes(values)
+                if self._unseen(column, *values):
+                    return None
+            else:
+                return None
+            if column.new_gaps(values):
                 return None
             column.write(values, out)
         return out if are_finite(out) else None
@@ -911,7 +914,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             with np.errstate(over="ignore"):
                 data = (X.data / column.scale[X.indices]).astype(dtype)
             Z = type(X)((data, X.indices, X.indptr), shape=X.shape, copy=True)
-            require_finite(Z, names=self.statistic_.names)
+            require_finite(Z, self.statistic_.names, cure=IMPUTE)
             return Z
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
         fold = 0 if self._fold_of is None else self._fold_of(row_hashes(X))
@@ -1010,9 +1013,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Values of some columns of numbers, NaN where they are missing, shape (n, k);
         all at once where they are stored as numbers.
         """
-        array = as_one_array(X, index)
-        if array is not None:
-            return array
+        if isinstance(X, np.ndarray):
+            if X.dtype.kind in "biuf":
+                return X if len(index) == X.shape[1] else X[:, index]
+        else:
+            frame = nw.from_native(X, eager_only=True)[:, index.tolist()]
+            kinds = frame.schema.items()
+            truths = [name for name, kind in kinds if kind == nw.Boolean]
+            if all(
+                kind == nw.Boolean or (kind.is_numeric() and kind not in WIDE_TYPES)
+                for _, kind in kinds
+            ):
+                if truths:
+                    frame = frame.with_columns(nw.col(truths).cast(nw.Float32))
+                array = frame.to_numpy()
+                if array.dtype.kind in "iuf":
+                    return array
         return np.hstack([self.values_of(X, j) for j in index.tolist()])
 
     def _columns_of(self, X: Any, kind: Any = Encoding) -> Iterator[tuple[Any, Any]]:

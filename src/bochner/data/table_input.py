@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from bochner.data.columns import (
     are_finite,
-    first_entry,
     is_missing,
     library_of,
-    refuse_infinite,
+    require_finite,
     unmasked,
 )
 from bochner.engines.local import require_memory
@@ -39,8 +38,6 @@ FRAME = (
     "pass a data frame, for example pd.DataFrame(X), or an array of shape (n, "
     "d), such as X.data of a Bunch."
 )
-# Of numbers that no array of NumPy holds
-WIDE_TYPES = nw.Decimal, nw.Int128, nw.UInt128
 
 
 def is_frame(X: Any) -> bool:
@@ -112,27 +109,6 @@ def require_width(n_columns: int, what: str = "A table of", cure: str = FEWER) -
         require_memory(COLUMN_BYTES * n_columns, f"{what} {n_columns:,} columns", cure)
 
 
-def as_one_array(X: Any, index: NDArray) -> NDArray | None:
-    """Some columns of an array or frame as one array where all are stored as numbers
-    or booleans; else None.
-    """
-    if isinstance(X, np.ndarray):
-        if X.dtype.kind not in "biuf":
-            return None
-        return X if len(index) == X.shape[1] else X[:, index]
-    frame = nw.from_native(X, eager_only=True)[:, index.tolist()]
-    truths = []
-    for name, dtype in frame.schema.items():
-        if dtype == nw.Boolean:
-            truths.append(name)
-        elif not dtype.is_numeric() or dtype in WIDE_TYPES:
-            return None
-    if truths:
-        frame = frame.with_columns(nw.col(truths).cast(nw.Float32))
-    array = frame.to_numpy()
-    return array if array.dtype.kind in "iuf" else None
-
-
 def as_array(X: Any) -> np.ndarray:
     """Array of shape (n, p) of whatever is neither a data frame nor sparse; NaN
     where numbers are missing or masked.
@@ -185,7 +161,19 @@ def as_table_or_matrix(X: Any) -> Any:
     """
     if is_frame(X):
         check_names(X)
-        X = _without_views(X)
+        import pyarrow as pa
+
+        # Arrow takes no rows of views of text, which become plain text; a frame of
+        # pandas with such becomes a table of Arrow
+        view = pa.string_view()
+        if library_of(X) == "pandas" and any(
+            getattr(kind, "pyarrow_dtype", None) == view for kind in X.dtypes
+        ):
+            X = pa.Table.from_pandas(X, preserve_index=False)
+        if isinstance(X, pa.Table) and view in X.schema.types:
+            plain = pa.large_string()
+            kinds = [plain if kind == view else kind for kind in X.schema.types]
+            X = X.cast(pa.schema(zip(X.column_names, kinds, strict=True)))
     elif not sp.issparse(X):
         X = as_array(X)
     elif X.ndim != 2:
@@ -196,23 +184,6 @@ def as_table_or_matrix(X: Any) -> Any:
         X = checked_sparse(X)
     check_size(X.shape)
     return X
-
-
-def _without_views(X: Any) -> Any:
-    """A frame whose columns of text as views of Arrow, of which it takes no rows,
-    are those of plain text; of pandas a table of Arrow.
-    """
-    import pyarrow as pa
-
-    view = pa.string_view()
-    if library_of(X) == "pandas" and any(
-        getattr(kind, "pyarrow_dtype", None) == view for kind in X.dtypes
-    ):
-        X = pa.Table.from_pandas(X, preserve_index=False)
-    if not isinstance(X, pa.Table) or view not in X.schema.types:
-        return X
-    kinds = [pa.large_string() if kind == view else kind for kind in X.schema.types]
-    return X.cast(pa.schema(zip(X.column_names, kinds, strict=True)))
 
 
 def checked_sparse(X: Any) -> Any:
@@ -264,10 +235,7 @@ def checked_matrix(X: Any, start: int = 0) -> Any:
         raise ValueError(
             "Complex data not supported; give real and imaginary parts as columns."
         )
-    if sp.issparse(X):
-        require_finite(X, start)
-    else:
-        refuse_infinite(X, None, start)
+    require_finite(X, None, start, IMPUTE if sp.issparse(X) else "")
     return X
 
 
@@ -280,31 +248,6 @@ def finite_predictions(values: NDArray) -> NDArray:
             "drop or clip such rows."
         )
     return values
-
-
-def require_finite(
-    X: Any, start: int = 0, names: Sequence[str] | None = None, cure: str = IMPUTE
-) -> None:
-    """Raise ValueError at the first NaN or infinity of an array or sparse matrix.
-
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (b, p)
-    start : int
-        Number of its first row, for messages.
-    names : sequence of str, optional
-        Of the columns.
-    cure : str
-        Of NaN.
-    """
-    refuse_infinite(X, names, start)
-    if are_finite(X.data if sp.issparse(X) else X):
-        return
-    for row, j in first_entry(X, np.isnan):
-        name = j if names is None else repr(names[j])
-        raise ValueError(
-            f"Input X contains NaN in row {start + row}, column {name}. {cure}"
-        )
 
 
 def as_dense(X: Any) -> NDArray:

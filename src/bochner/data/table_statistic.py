@@ -24,7 +24,7 @@ from bochner.data.columns import (
     column_name,
     missing,
     read_column,
-    refuse_infinite,
+    require_finite,
     table_columns,
 )
 from bochner.data.table_input import checked_matrix, require_width
@@ -154,7 +154,8 @@ class Summary:
         low = np.minimum(self.low, other.low)
         high = np.maximum(self.high, other.high)
         extremes = np.stack([self.low, self.high, other.low, other.high])
-        many = self.many | other.many | _some_between(extremes, low, high)
+        is_between = ((extremes > low) & (extremes < high)).any(axis=0)
+        many = self.many | other.many | is_between
         return Summary(weight, mean, squares, low, high, many)
 
     def rounded(self) -> Summary:
@@ -192,11 +193,6 @@ def rounded(values: Any, scale: Any) -> Any:
 def _ratio(sums: NDArray, weight: NDArray) -> NDArray:
     """Sums over weights; 0 without any weight."""
     return np.divide(sums, weight, out=np.zeros_like(weight), where=weight > 0)
-
-
-def _some_between(values: NDArray, low: NDArray, high: NDArray) -> NDArray:
-    """Which columns have a value strictly inside (low, high)?"""
-    return np.asarray(((values > low) & (values < high)).any(axis=0))
 
 
 def _stack(summaries: Sequence[Summary]) -> Summary:
@@ -271,25 +267,74 @@ class TableStatistic:
         MemoryError
             Where there are more columns than memory holds figures of.
         """
-        require_width(X.shape[1])
-        weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+        n, p = X.shape
+        require_width(p)
+        weight = np.ones(n) if sample_weight is None else sample_weight
         weight = np.asarray(weight, np.float64)
+        counted = weight > 0
+        rows = int(np.count_nonzero(counted))
+        all_rows = rows == n
+        keep = slice(None) if all_rows else counted
+        gaps = np.zeros(p, np.int64)
         if sp.issparse(X):
             X = checked_matrix(X.tocsr())
-            counted = weight > 0
-            if not counted.all():
+            if not all_rows:
                 X, weight = X[counted], weight[counted]
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
-            n, p = X.shape
-            gaps = np.zeros(p, np.int64)
             summary = Summary.of_sparse(X, weight)
-            return cls(n, ["number"] * p, None, True, gaps, summary, {})
+            return cls(rows, ["number"] * p, None, True, gaps, summary, {})
         is_matrix = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
-        if not is_matrix or (kinds and "mixed" in kinds):
-            return _of_columns(X, weight, kinds)
-        return _of_numbers(X, weight)
+        if is_matrix and not (kinds and "mixed" in kinds):
+            # Numbers, a block of rows after the other
+            summary = Summary.empty(p)
+            step = max(1, BLOCK_ENTRIES // p)
+            for start in range(0, n, step):
+                block = slice(start, start + step)
+                values = X[block].astype(np.float64, order="C")
+                require_finite(values, None, start)
+                if not all_rows:
+                    values = values[counted[block]]
+                gaps += np.isnan(values).sum(axis=0)
+                summary += Summary.of(values, weight[block][counted[block]])
+            return cls(rows, ["number"] * p, None, False, gaps, summary, {})
+        # Columns that differ in kind, one after the other
+        columns, names = table_columns(X)
+        weight = weight[keep]
+        column_kinds = []
+        parts = [Summary.empty(0)]
+        categories: dict[str, dict[str, float]] = {}
+        declared = []
+        for j, column in enumerate(columns):
+            is_series = isinstance(column, nw.Series)
+            if is_series and column.dtype in (nw.Categorical, nw.Enum):
+                declared.append(str(j))
+            expected = kinds[j] if kinds else None
+            kind, values = read_column(column, column_name(names, j), expected)
+            gap = missing(values)[keep]
+            column_kinds.append(kind)
+            gaps[j] = gap.sum()
+            if not isinstance(values, tuple):
+                parts.append(Summary.of(values[keep], weight))
+                continue
+            codes, labels = values[0][keep][~gap], values[1]
+            totals = np.bincount(codes, weight[~gap], len(labels)).tolist()
+            counts = categories[str(j)] = {}
+            for label, total in zip(labels, totals, strict=True):
+                if total > 0:
+                    counts[label] = counts.get(label, 0.0) + total
+        summary = _stack(parts)
+        return cls(
+            rows,
+            column_kinds,
+            names,
+            False,
+            gaps,
+            summary,
+            categories,
+            declared=declared,
+        )
 
     def __add__(self, other: TableStatistic) -> TableStatistic:
         categories = {j: dict(counts) for j, counts in self.categories.items()}
@@ -303,7 +348,19 @@ class TableStatistic:
             )
         a, b = self, other
         if a.kinds != b.kinds:
-            kinds = [a._kind_with(b, j) for j in range(len(a.kinds))]
+            kinds = list(a.kinds)
+            for j, (mine, theirs) in enumerate(zip(a.kinds, b.kinds, strict=True)):
+                if mine == theirs or b.missing[j] == b.rows:
+                    continue
+                if a.missing[j] == a.rows:
+                    kinds[j] = theirs
+                elif {mine, theirs} == {"text", "mixed"}:
+                    kinds[j] = "mixed"
+                else:
+                    raise ValueError(
+                        f"column {a.name(j)!r} holds {theirs} values where the fit saw "
+                        f"{mine} values"
+                    )
             a, b = a._as_kinds(kinds), b._as_kinds(kinds)
         self.kinds, self.categories = a.kinds, a.categories
         self.rows = a.rows + b.rows
@@ -409,19 +466,6 @@ class TableStatistic:
             kind if seen else None for kind, seen in zip(self.kinds, has, strict=True)
         ]
 
-    def _kind_with(self, other: TableStatistic, j: int) -> str:
-        mine, theirs = self.kinds[j], other.kinds[j]
-        if mine == theirs or other.missing[j] == other.rows:
-            return mine
-        if self.missing[j] == self.rows:
-            return theirs
-        if {mine, theirs} == {"text", "mixed"}:
-            return "mixed"
-        name = self.name(j)
-        raise ValueError(
-            f"column {name!r} holds {theirs} values where the fit saw {mine} values"
-        )
-
     def _as_kinds(self, kinds: list[str]) -> TableStatistic:
         """A statistic whose columns without values are turned into columns of
         other kinds.
@@ -438,68 +482,6 @@ class TableStatistic:
 def part_offsets(kinds: Sequence[str]) -> NDArray:
     """First part of each column, and their number: int array of shape (p + 1,)."""
     return np.cumsum([0, *(len(PARTS[kind]) for kind in kinds)])
-
-
-def _of_numbers(X: NDArray, weight: NDArray) -> TableStatistic:
-    """Statistic of an array of numbers, a block of rows after the other."""
-    n, p = X.shape
-    summary = Summary.empty(p)
-    gaps = np.zeros(p, np.int64)
-    step = max(1, BLOCK_ENTRIES // p)
-    for start in range(0, n, step):
-        values = X[start : start + step].astype(np.float64, order="C")
-        refuse_infinite(values, None, start)
-        block_weight = weight[start : start + step]
-        counted = block_weight > 0
-        if not counted.all():
-            values, block_weight = values[counted], block_weight[counted]
-        gaps += np.isnan(values).sum(axis=0)
-        summary += Summary.of(values, block_weight)
-    n_counted = int(np.count_nonzero(weight))
-    return TableStatistic(n_counted, ["number"] * p, None, False, gaps, summary, {})
-
-
-def _of_columns(
-    X: Any, weight: NDArray, kinds: Sequence[str | None] | None
-) -> TableStatistic:
-    """Statistic of a table whose columns differ in kind."""
-    columns, names = table_columns(X)
-    counted = weight > 0
-    keep = slice(None) if counted.all() else counted
-    weight = weight[keep]
-    column_kinds = []
-    gaps = []
-    parts = [Summary.empty(0)]
-    categories: dict[str, dict[str, float]] = {}
-    declared = []
-    for j, column in enumerate(columns):
-        if isinstance(column, nw.Series) and column.dtype in (nw.Categorical, nw.Enum):
-            declared.append(str(j))
-        expected = kinds[j] if kinds else None
-        kind, values = read_column(column, column_name(names, j), expected)
-        gap = missing(values)[keep]
-        column_kinds.append(kind)
-        gaps.append(int(gap.sum()))
-        if not isinstance(values, tuple):
-            parts.append(Summary.of(values[keep], weight))
-            continue
-        codes, labels = values[0][keep][~gap], values[1]
-        totals = np.bincount(codes, weight[~gap], len(labels)).tolist()
-        counts = categories[str(j)] = {}
-        for label, total in zip(labels, totals, strict=True):
-            if total > 0:
-                counts[label] = counts.get(label, 0.0) + total
-    summary = _stack(parts)
-    return TableStatistic(
-        len(weight),
-        column_kinds,
-        names,
-        False,
-        np.array(gaps, np.int64),
-        summary,
-        categories,
-        declared=declared,
-    )
 
 
 # Of a common unit: columns, and the share of them and of the greatest value

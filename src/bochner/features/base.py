@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bochner.arrays import Floats
 from bochner.blocks import BLOCK_ROWS, SAMPLE_ROWS
 from bochner.data.array_source import Block
+from bochner.data.columns import require_finite
 from bochner.data.table_input import (
     checked_sparse,
     frame_names,
-    require_finite,
     require_names,
     require_width,
 )
@@ -366,7 +366,7 @@ class FeatureMap(
             self._frame_names = frame_names(given)
         else:
             require_names(self._frame_names, given)
-        require_finite(X, names=getattr(self, "feature_names_in_", None), cure=ENCODE)
+        require_finite(X, getattr(self, "feature_names_in_", None), cure=ENCODE)
         return X
 
     @property

@@ -283,8 +283,7 @@ class TrainingRows:
             raise ValueError("X has no value in any row of any column.")
         # The counts of categories are of use for more rows alone
         encoder.forget_categories()
-        encoder.caution_equal(self.X, self.weight)
-        encoder.caution_row_numbers(self.X, self.weight)
+        encoder.caution(self.X, self.weight)
         return encoder.without_outliers(self.X, self.weight, keeps_far)
 
     def source(
