@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.arrays import Floats, Indices, Mask, n_distinct
+from bochner.arrays import Floats, Indices, n_distinct
 from bochner.data.array_source import rows_of
 from bochner.data.columns import LINEAR, PARTS, base_kind
 from bochner.data.hashes import row_hashes, uniform
@@ -46,23 +46,47 @@ def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:
     """
     if sp.issparse(X) or not FEWEST_OTHERS < encoder.n_features_in_ <= MOST_COLUMNS:
         return None
+    # Columns of text, times and whole numbers, by how many values some rows have
+    n_rows = X.shape[0]
+    few = rows_of(X, drawn(np.arange(n_rows), EXAMINED_ROWS))
+    columns = []
+    for j, kind in enumerate(encoder.statistic_.kinds):
+        values = _first_part(encoder, few, j)
+        n_seen = n_distinct(values)
+        is_number = base_kind(kind) == "number"
+        if n_seen >= FEWEST_VALUES and (not is_number or _are_whole(values)):
+            columns.append((n_seen, j))
     best: tuple[float, str | None] = ALIKE, None
     sources = encoder.sources()
-    for n_seen, j in _discrete_columns(encoder, X)[:MOST_ASKED]:
+    for n_seen, j in sorted(columns, reverse=True)[:MOST_ASKED]:
         values = _first_part(encoder, X, j)
-        row_numbers = _rows_of_some_values(values, n_seen, seed)
+        # All rows of some values that chance draws, about 2,000 rows; or some rows of
+        # these, where the values have more
+        row_numbers = np.arange(n_rows)
+        if n_rows > EXAMINED_ROWS:
+            # A hash of each value draws it, without a look at how many there are
+            share = max(EXAMINED_ROWS / n_rows, min(2 * FEWEST_VALUES / n_seen, 1.0))
+            place = uniform(row_hashes(values.astype(np.float64)[:, np.newaxis]), seed)
+            row_numbers = drawn(np.flatnonzero(place < share), 2 * EXAMINED_ROWS)
         if len(row_numbers) < ROWS_A_VALUE * n_distinct(values[row_numbers]):
             continue
         # Copies of a row tell nothing of rows that are alike
         Z = encoder.encode(rows_of(X, row_numbers), np.float64)
         distinct = np.unique(row_hashes(Z), return_index=True)[1]
         Z, row_numbers = Z[distinct], row_numbers[distinct]
-        used, level = np.unique(values[row_numbers], return_inverse=True)
+        numbers = values[row_numbers]
+        used, level = np.unique(numbers, return_inverse=True)
         if len(used) < FEWEST_VALUES or len(row_numbers) < ROWS_A_VALUE * len(used):
             continue
         shares = _shares_between(Z, level)
         varies = np.isfinite(shares) & (sources != j)
-        varies &= ~_follow_order(Z, values[row_numbers])
+        # A rising or falling function of a number is that number once more, as an age
+        # is its logarithm, and no sign of anything shared
+        order = np.argsort(numbers, kind="stable")
+        steps = np.diff(Z[order], axis=0)
+        is_function = (steps[np.diff(numbers[order]) == 0] == 0).all(axis=0)
+        is_function &= (steps >= 0).all(axis=0) | (steps <= 0).all(axis=0)
+        varies &= ~is_function
         others = np.unique(sources[varies])
         if len(others) < FEWEST_OTHERS:
             continue
@@ -96,7 +120,13 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
             continue
         dated_rows = np.flatnonzero(np.isfinite(time))
         order = np.argsort(time[dated_rows], kind="stable")
-        if _follow_neighbours(y[dated_rows[order]]):
+        targets = y[dated_rows[order]]
+        if len(targets) < FEWEST_IN_TIME:
+            continue
+        # Von Neumann's ratio tells how targets of successive rows are correlated
+        variance = targets.var(axis=0).sum()
+        steps = np.square(np.diff(targets, axis=0)).mean(axis=0).sum()
+        if variance > 0 and 1 - steps / (2 * variance) > CORRELATED:
             return encoder.statistic_.name(j)
     return None
 
@@ -105,22 +135,6 @@ def _first_part(encoder: TableEncoder, X: Any, j: int) -> NDArray:
     """A number for the value of each row in a column, (n,)."""
     values = encoder.values_of(X, j)
     return values[0] if isinstance(values, tuple) else values[:, 0]
-
-
-def _discrete_columns(encoder: TableEncoder, X: Any) -> list[tuple[int, int]]:
-    """Columns of text, times and whole numbers, after how many values some 2,000 rows
-    have; those of most values first.
-    """
-    few = rows_of(X, drawn(np.arange(X.shape[0]), EXAMINED_ROWS))
-    columns = []
-    for j, kind in enumerate(encoder.statistic_.kinds):
-        values = _first_part(encoder, few, j)
-        n_seen = n_distinct(values)
-        if n_seen >= FEWEST_VALUES and (
-            base_kind(kind) != "number" or _are_whole(values)
-        ):
-            columns.append((n_seen, j))
-    return sorted(columns, reverse=True)
 
 
 def _are_whole(numbers: Floats) -> bool:
@@ -135,19 +149,6 @@ def _rises(numbers: Floats) -> bool:
     return _are_whole(numbers) and bool((np.diff(numbers) > 0).all())
 
 
-def _rows_of_some_values(values: NDArray, n_seen: int, seed: int) -> Indices:
-    """All rows of some values that chance draws, about 2,000 rows; or some rows of
-    these, where the values have more. Of 2,000 rows `n_seen` values are known.
-    """
-    n_rows = len(values)
-    if n_rows <= EXAMINED_ROWS:
-        return np.arange(n_rows)
-    # A hash of each value draws it, without a look at how many there are
-    share = max(EXAMINED_ROWS / n_rows, min(2 * FEWEST_VALUES / n_seen, 1.0))
-    place = uniform(row_hashes(values.astype(np.float64)[:, np.newaxis]), seed)
-    return drawn(np.flatnonzero(place < share), 2 * EXAMINED_ROWS)
-
-
 def _shares_between(Z: Floats, level: Indices) -> Floats:
     """Share of the variance of each column that lies between levels, (p,): the
     intraclass correlation (Fisher, 1925); NaN
@@ -157,22 +158,3 @@ def _shares_between(Z: Floats, level: Indices) -> Floats:
     _, _, between, within = variance_components(level, Z - Z.mean(axis=0), weight)
     total = np.where(np.ptp(Z, axis=0) > 0, between + within, np.nan)
     return between / total
-
-
-def _follow_order(Z: Floats, number: Indices) -> Mask:
-    """Which columns are rising or falling functions of a number, (p,): that number once
-    more, as an age is its logarithm, and no sign of anything shared.
-    """
-    steps = np.diff(Z[np.argsort(number, kind="stable")], axis=0)
-    same = np.diff(np.sort(number)) == 0
-    is_function = (steps[same] == 0).all(axis=0)
-    return is_function & ((steps >= 0).all(axis=0) | (steps <= 0).all(axis=0))
-
-
-def _follow_neighbours(y: NDArray) -> bool:
-    """Whether targets of successive rows are correlated, by von Neumann's ratio."""
-    if len(y) < FEWEST_IN_TIME:
-        return False
-    variance = y.var(axis=0).sum()
-    steps = np.square(np.diff(y, axis=0)).mean(axis=0).sum()
-    return bool(variance > 0 and 1 - steps / (2 * variance) > CORRELATED)

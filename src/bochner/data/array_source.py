@@ -170,17 +170,9 @@ class ArraySource:
         X = sp.vstack(blocks, format="csr") if is_sparse else np.concatenate(blocks)
         return replace(self, X=X.astype(dtype, copy=False), encode=as_it_is)
 
-    def aimed_at(self, targets: Callable[[NDArray], NDArray]) -> ArraySource:
-        """Return the same rows with targets that are made otherwise."""
-        return replace(self, targets=targets)
-
     def weighted(self, factors: NDArray | float) -> ArraySource:
         """Return the same rows, their weights times these factors."""
         return replace(self, weights=self.weights * factors)
-
-    def without_splits(self) -> ArraySource:
-        """Return the same rows, of which nothing says which validate which."""
-        return replace(self, splits=None)
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """Return a source of at most `size` rows, drawn by their weights, which

@@ -17,7 +17,7 @@ from bochner.arrays import Floats, Mask, n_distinct
 from bochner.blocks import TILE_ENTRIES
 from bochner.data.columns import LINEAR, PARTS, are_finite, base_kind, missing
 from bochner.data.hashes import text_digests
-from bochner.data.level_means import LevelMeans, level_keys, typical_level
+from bochner.data.level_means import MISSING, LevelMeans, level_keys, typical_level
 from bochner.data.table_statistic import (
     TableStatistic,
     is_constant,
@@ -367,7 +367,7 @@ class TextColumn(Encoding):
         """
         seen = level_keys(levels)
         if (codes < 0).any():
-            seen = np.append(seen, MISSING_KEY)
+            seen = np.append(seen, MISSING)
         if self.seen is not None:
             seen = np.append(seen, self.seen)
         numbers = np.append(self.category_numbers(labels), -1)[codes]
@@ -380,7 +380,7 @@ class TextColumn(Encoding):
         """
         numbers = np.append(self._level_numbers(labels), -1)
         if self.seen is not None:
-            keys = np.append(level_keys(labels), MISSING_KEY)
+            keys = np.append(level_keys(labels), MISSING)
             numbers[(numbers < 0) & ~np.isin(keys, self.seen)] = self.stand_in
         places = np.where(numbers < 0, -1, self.start + numbers)
         if self.gaps:
@@ -520,7 +520,6 @@ class CodeColumn(Encoding):
 
 # Scale of a column of one value, of which nothing is known but that
 IGNORED = float(np.finfo(np.float64).max)
-MISSING_KEY = np.uint64(0)  # among hashes of levels
 FARTHEST_UNITS = 1e9  # of a column, beyond which all values are equally far
 MOST_EQUAL = 0.9  # of the values of a column, that single precision tells apart
 FAINT = 1e-3  # of the value of a constant column, by which another one is far

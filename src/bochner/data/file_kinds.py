@@ -9,12 +9,18 @@ from typing import TypeAlias
 AnyPath: TypeAlias = str | os.PathLike[str]
 HEAD = 1 << 16  # first bytes that tell what a file is
 SUFFIXES = {
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **dict.fromkeys((".arrow", ".arrows", ".ipc", ".feather"), "arrow"),
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
     ".csv": "csv",
     ".tsv": "tsv",
     ".arff": "arff",
-    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "libsvm"),
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".libsvm": "libsvm",
 }
 COMPRESSED_SUFFIXES = (".gz", ".zst")
 # Names of tables to write

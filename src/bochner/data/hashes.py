@@ -56,11 +56,28 @@ def row_hashes(X: Any) -> NDArray:
             @ multipliers
         )
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf":
+        import pyarrow as pa
+
         columns, names = table_columns(X)
-        bits = [
-            _column_bits(column, column_name(names, j))
-            for j, column in enumerate(columns)
-        ]
+        bits = []
+        for j, column in enumerate(columns):
+            # Objects of a frame are text whatever they are, so that their hashes do not
+            # depend on the other rows at hand
+            objects = without_frame(column)
+            if objects is column:
+                _, values = read_unchecked(column, column_name(names, j))
+            else:
+                try:
+                    labels, codes = levels(pa.array(objects, from_pandas=True))
+                    values = codes, [*map(label_text, labels)]
+                except (
+                    pa.ArrowException,
+                    OverflowError,
+                    TypeError,
+                    UnicodeEncodeError,
+                ):  # objects of several kinds
+                    values = text_codes(objects.tolist())
+            bits.append(_value_bits(values))
         return mixed(np.stack(bits, axis=1) @ multipliers)
     sums = np.empty(len(X), np.uint64)
     tile = max(TILE_ENTRIES // max(X.shape[1], 1), 1)
@@ -111,7 +128,14 @@ def near_copies(X: Any, weights: NDArray | None = None) -> Indices | None:
     place = np.zeros(n)
     units = np.zeros(d)
     for j, (kind, values) in enumerate(_read_columns(X)):
-        units[j] = NEAR * _quartile_range(values[sample, 0]) if kind == "number" else 0
+        if kind == "number":
+            different = values[sample, 0]
+            different = np.unique(different[np.isfinite(different)])
+            if len(different):
+                range_of = float(np.subtract(*np.quantile(different, [0.75, 0.25])))
+                # Of no use where it is no normal number
+                is_normal = np.finfo(np.float64).tiny / NEAR < range_of < np.inf
+                units[j] = NEAR * range_of * is_normal
         if units[j]:
             numbers = values[:, 0]
             is_near = np.abs(numbers) < FAR * units[j]
@@ -162,8 +186,14 @@ def are_levels(different: Any) -> bool:
     ----------
     different : array, CSR matrix or data frame
     """
-    return different.shape[0] < FEW_DIFFERENT or not (
-        sp.issparse(different) or _holds_quantities(different)
+    n = different.shape[0]
+    if n < FEW_DIFFERENT or sp.issparse(different):
+        return n < FEW_DIFFERENT
+    # Numbers or times of which most rows have one of their own are quantities; those
+    # with few values, as of counts and codes, are levels
+    return not any(
+        isinstance(values, np.ndarray) and n_distinct(values[:, 0]) > MANY_VALUES * n
+        for _, values in _read_columns(different)
     )
 
 
@@ -183,35 +213,11 @@ def groups_of_copies(X: Any) -> Indices | None:
     return None if come_again else group
 
 
-def _holds_quantities(X: Any) -> bool:
-    """Whether a column of different rows, of an array or data frame, holds numbers or
-    times of which most rows have one of their own.
-
-    Numbers with few values, as of counts and codes, are levels.
-    """
-    many = MANY_VALUES * len(X)
-    return any(
-        isinstance(values, np.ndarray) and n_distinct(values[:, 0]) > many
-        for _, values in _read_columns(X)
-    )
-
-
 def _read_columns(X: Any) -> Iterator[tuple[str, Any]]:
     """Yield the kind and the values of each column of an array or data frame."""
     columns, names = table_columns(X)
     for j, column in enumerate(columns):
         yield read_unchecked(column, column_name(names, j))
-
-
-def _quartile_range(values: NDArray) -> float:
-    """Interquartile range of the different finite ones of some numbers; zero where
-    there are none, or where it is no normal number.
-    """
-    finite = np.unique(values[np.isfinite(values)])
-    if not len(finite):
-        return 0.0
-    width = float(np.subtract(*np.quantile(finite, [0.75, 0.25])))
-    return width if np.finfo(np.float64).tiny / NEAR < width < np.inf else 0.0
 
 
 def uniform(hashes: NDArray, seed: int) -> Floats:
@@ -235,25 +241,6 @@ def _bits(values: NDArray) -> NDArray:
     bits = np.where(np.isnan(values), NAN, bits)
     # Small whole numbers have zeros in their lower half.
     return bits ^ (bits >> np.uint64(32))
-
-
-def _column_bits(column: Any, name: str) -> NDArray:
-    """Numbers and times by their bits, text by a hash of each different value.
-
-    Objects of a frame are text whatever they are, so that their hashes do not depend on
-    the other rows at hand.
-    """
-    import pyarrow as pa
-
-    objects = without_frame(column)
-    if objects is column:
-        _, values = read_unchecked(column, name)
-        return _value_bits(values)
-    try:
-        labels, codes = levels(pa.array(objects, from_pandas=True))
-    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
-        return _value_bits(text_codes(objects.tolist()))  # objects of several kinds
-    return _value_bits((codes, [*map(label_text, labels)]))
 
 
 def _value_bits(values: Any) -> NDArray:

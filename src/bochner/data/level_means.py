@@ -193,13 +193,14 @@ def level_means(
     keys = np.append(level_keys(labels), MISSING)[used]
     order = np.argsort(keys)
     for_others, for_these = (
-        np.append(values[:, order], np.tile(average, (len(values), 1, 1)), axis=1)
+        LevelMeans(
+            keys[order],
+            np.append(values[:, order], np.tile(average, (len(values), 1, 1)), axis=1),
+            directions,
+        )
         for values in (whole, without)
     )
-    return (
-        LevelMeans(keys[order], for_others, directions),
-        LevelMeans(keys[order], for_these, directions),
-    )
+    return for_others, for_these
 
 
 def without_others(place: NDArray, Z: NDArray, y: NDArray, weight: NDArray) -> NDArray:

@@ -84,7 +84,7 @@ def weights_of(weights: NDArray, rows: slice | NDArray) -> NDArray:
     )
 
 
-def group_sums(group: NDArray, y: NDArray, weight: Any, size: int = 0) -> Floats:
+def group_sums(group: NDArray, y: NDArray, weight: Any, size: int) -> Floats:
     """Weighted sums of targets over the rows of each group, shape (L, K)."""
     return np.stack(
         [np.bincount(group, weight * target, size) for target in y.T], axis=1

@@ -150,10 +150,15 @@ def written_kind(
     fitting = [
         order for order in DATES if all(date_written(value, order) for value in present)
     ]
-    if fitting and _may_begin_with_years(present):
-        cure = "years of four digits make them dates"
-        return Written(note=f"Column {name!r}: may be dates; {cure}.")
     if fitting:
+        # Years of two digits may be in front where first fields have fewer different
+        # values than the last ones, and are not the first days of months
+        matches = [SHORT_FIELDS.match(_tidy(value)) for value in present]
+        first = {match[1] for match in matches if match is not None}
+        last = {match[2] for match in matches if match is not None}
+        if None not in matches and len(first) < len(last) and first != {"01"}:
+            cure = "years of four digits make them dates"
+            return Written(note=f"Column {name!r}: may be dates; {cure}.")
         # Dates in the one order that fits, or in that of two in which they are sorted
         if day_first is not None and len(fitting) > 1:
             fitting = ["day/month/year" if day_first else "month/day/year"]
@@ -274,17 +279,6 @@ def _as_numbers(
 def _tidy(value: str) -> str:
     """A text with single blanks; empty where it is too long for a number or a date."""
     return " ".join(value.split()) if len(value) <= LONGEST else ""
-
-
-def _may_begin_with_years(values: Sequence[str]) -> bool:
-    """Whether dates with years of two digits may have these in front: their first
-    fields have fewer different values than their last ones, and are not the first days
-    of months.
-    """
-    matches = [SHORT_FIELDS.match(_tidy(value)) for value in values]
-    first = {match[1] for match in matches if match is not None}
-    last = {match[2] for match in matches if match is not None}
-    return None not in matches and len(first) < len(last) and first != {"01"}
 
 
 def _unit(match: re.Match[str]) -> str:

@@ -931,7 +931,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             and isinstance(encoded.targets, Signs)
         ):
             mixed = encoded.targets.mixed(mixture(K, POLICY.mixtures))
-            encoded = encoded.aimed_at(mixed)
+            encoded = replace(encoded, targets=mixed)
             labels = False
         return prepare(
             encoded,
@@ -984,7 +984,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         splits = source.splits
         if rows.way == "summed":
             # Rows of parts that come later have none
-            source = source.without_splits()
+            source = replace(source, splits=None)
         request = self._request
         encoder = self.encoder_
         n_columns = encoder.n_features_out_

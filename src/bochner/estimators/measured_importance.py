@@ -5,6 +5,7 @@ fit on rows held out of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,7 @@ def importance_of_fit(
     # by the model
     scores: Scores
     if unseen is None:
-        counted = source.counted().aimed_at(model._known_targets())
+        counted = replace(source.counted(), targets=model._known_targets())
         rows = counted.sample(size, np.random.default_rng(seed))
         scores, name = lambda Z, numbers: scores_at(model, Z), TRAINED
     else:
