@@ -151,7 +151,7 @@ def map_for(
     kernel: Any,
     sample: ArraySource,
     seed: int,
-    n_landmarks: int = LANDMARKS,
+    n_landmarks: int,
 ) -> FeatureMap:
     """A map, not drawn yet.
 

@@ -4,6 +4,7 @@ features of both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -19,20 +20,22 @@ from sklearn.utils.validation import (
 
 from bochner.arrays import Floats, n_distinct
 from bochner.data.weights import checked_weight
+from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_rows
-from bochner.inputs.opened import Given, columns_apart
+from bochner.inputs.opened import columns_apart
 from bochner.inputs.training import Target, TrainingRows, TrainingSet, rows_to_map
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel, map_for, precision_of
 from bochner.unsupervised.paired_tables import (
+    HalfOfPairs,
     given_pair,
     hashed,
-    moments_of_halves,
     second_table,
 )
 
@@ -176,7 +179,27 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """
         self._begin()
         seed = self._seed()
-        rows, others, dtype = self._pairs(*given_pair(X, y, sample_weight), seed)
+        first, second = given_pair(X, y, sample_weight)
+        dtype = np.dtype(np.float32)
+        if first.stream is None or second.stream is None:
+            X = checked_rows(self, first.X, reset=True)
+            check_consistent_length(X, second.X)
+            target = Target(None, checked_weight(first.weight, X))
+            rows, others = TrainingRows(X, target), TrainingRows(second.X, target)
+            dtype = precision_of(X)
+        else:
+            streams = first.stream.without_sample(), second.stream.without_sample()
+            rows, others = (
+                TrainingRows.of(one, seed, verbose=self.verbose, what=what)
+                for one, what in zip(streams, "Xy", strict=True)
+            )
+            if rows.n_seen != others.n_seen:
+                raise ValueError(
+                    f"X and y have inconsistent numbers of rows, {rows.n_seen:,} and "
+                    f"{others.n_seen:,}: give two "
+                    "tables of the same rows."
+                )
+            validate_data(self, rows.X, reset=True, skip_check_array=True)
         self.encoder_ = rows.encoder(self.standardize)
         self.y_encoder_ = others.encoder(self.standardize)
         other = others.encoded(self.y_encoder_, dtype)
@@ -184,43 +207,18 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         x = rows.encoded(self.encoder_, dtype, encode=encode)
         self.features_ = _map(self.features, self.kernel, x, seed)
         self.y_features_ = _map(self.y_features, self.y_kernel, other, seed + 1)
-        maps = (self.features_, self.y_features_)
+        # The moments of each half of the rows, in a pass for each
+        halves = []
         with progress("Summing moments", x.n_rows, bool(self.verbose)) as advance:
-            halves = moments_of_halves(x, other, maps, dtype, seed, advance)
-        different = n_distinct(x.sample.row_hashes()[x.sample.weights > 0])
-        self._solve(halves, different >= FEWEST_HALVED)
-        return self
-
-    def _pairs(
-        self, first: Given, second: Given, seed: int
-    ) -> tuple[TrainingRows, TrainingRows, np.dtype]:
-        """Rows of both tables, and the precision of their features, double where they
-        are few.
-        """
-        if first.stream is None or second.stream is None:
-            X = checked_rows(self, first.X, reset=True)
-            y = second.X
-            check_consistent_length(X, y)
-            target = Target(None, checked_weight(first.weight, X))
-            return TrainingRows(X, target), TrainingRows(y, target), precision_of(X)
-        streams = first.stream.without_sample(), second.stream.without_sample()
-        x, other = (
-            TrainingRows.of(one, seed, verbose=self.verbose, what=what)
-            for one, what in zip(streams, "Xy", strict=True)
-        )
-        if x.n_seen != other.n_seen:
-            raise ValueError(
-                f"X and y have inconsistent numbers of rows, {x.n_seen:,} and "
-                f"{other.n_seen:,}: give two "
-                "tables of the same rows."
-            )
-        validate_data(self, x.X, reset=True, skip_check_array=True)
-        return x, other, np.dtype(np.float32)
-
-    def _solve(self, halves: tuple[Moments, Moments], has_halves: bool) -> None:
-        """Choose the ridge penalty by the halves, if there are enough rows, and
-        solve for all rows.
-        """
+            for is_first in (True, False):
+                pairs = HalfOfPairs(
+                    x.source, other.source, self.y_features_, seed, is_first
+                )
+                engine = x.engine if pairs.n_parts > 1 else LOCAL
+                design = Design(
+                    pairs, self.features_, dtype, advance, fixed=True, engine=engine
+                )
+                halves.append(design.moments())
         moments = halves[0] + halves[1]
         covariances = Covariances.of(moments)
         for name, C, mean in (
@@ -233,19 +231,24 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
                     "is correlated with what does not "
                     "vary: give rows that differ."
                 )
+        # The ridge penalty by the halves, if there are enough rows, and all rows
         self.alpha_ = 0.1 if self.alpha == "auto" else float(self.alpha)
-        if self.alpha == "auto" and has_halves:
+        different = n_distinct(x.sample.row_hashes()[x.sample.weights > 0])
+        if self.alpha == "auto" and different >= FEWEST_HALVED:
             self.alpha_, self.alpha_scores_ = choose_ridge(
                 halves, ALPHAS, self.n_components
             )
             self.alphas_ = ALPHAS.copy()
-        pairs = CanonicalPairs(covariances, moments.dtype)
-        x, y = pairs.directions(self.alpha_, self.n_components)
+        directions = CanonicalPairs(covariances, moments.dtype).directions(
+            self.alpha_, self.n_components
+        )
         self.x_mean_ = covariances.x_mean
         self.y_mean_ = covariances.y_mean
-        self.correlations_ = covariances.correlations(x, y)
-        self.x_weights_ = x.astype(moments.dtype)
-        self.y_weights_ = y.astype(moments.dtype)
+        self.correlations_ = covariances.correlations(*directions)
+        self.x_weights_, self.y_weights_ = (
+            weights.astype(moments.dtype) for weights in directions
+        )
+        return self
 
     @any_arrays
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -371,29 +374,6 @@ class Covariances(NamedTuple):
         return np.divide(both, scale, out=np.zeros(len(both)), where=scale > 0)
 
 
-class Spectrum:
-    """Covariances C as V diag(s) V', without what is rounding.
-
-    Attributes
-    ----------
-    vectors : array of shape (D, rank)
-        V.
-    """
-
-    def __init__(self, covariance: NDArray, rounding: float) -> None:
-        values, vectors = eigh(covariance)
-        has_variance = values > rounding * max(float(values[-1]), 0.0)
-        self.values = values[has_variance]
-        self.vectors = vectors[:, has_variance]
-        self.mean_variance = max(values.mean(), 0.0)
-
-    def root(self, alpha: float) -> Floats:
-        """(s + g)^-1/2 for g = alpha times the mean of all eigenvalues, shape
-        (rank,).
-        """
-        return 1 / np.sqrt(self.values + alpha * self.mean_variance)
-
-
 class CanonicalPairs:
     """The directions of the largest correlations for any ridge penalty (Bach and
     Jordan, 2002).
@@ -405,18 +385,25 @@ class CanonicalPairs:
 
     @single_threaded_blas()
     def __init__(self, covariances: Covariances, dtype: np.dtype) -> None:
-        self.x, self.y = (
-            Spectrum(C, ROUNDING[dtype]) for C in (covariances.xx, covariances.yy)
-        )
-        self.core = self.x.vectors.T @ covariances.xy @ self.y.vectors
+        self.covariances = covariances
+        # Eigenvectors, eigenvalues without what is rounding, and the mean of all
+        self.views = []
+        for C in (covariances.xx, covariances.yy):
+            values, vectors = eigh(C)
+            has_variance = values > ROUNDING[dtype] * max(float(values[-1]), 0.0)
+            mean = max(values.mean(), 0.0)
+            self.views.append((vectors[:, has_variance], values[has_variance], mean))
+        (x, _, _), (y, _, _) = self.views
+        self.core = x.T @ covariances.xy @ y
 
     @single_threaded_blas()
     def directions(self, alpha: float, n_components: int) -> tuple[Floats, Floats]:
         """The leading pairs, the columns of both, in the order of their correlations,
         of regularised variance 1, the largest entry of each x positive.
         """
-        x_root = self.x.root(alpha)
-        y_root = self.y.root(alpha)
+        x_root, y_root = (
+            1 / np.sqrt(values + alpha * mean) for _, values, mean in self.views
+        )
         M = x_root[:, np.newaxis] * self.core * y_root
         K = min(n_components, *M.shape)
         largest = len(M) - K, len(M) - 1
@@ -425,8 +412,8 @@ class CanonicalPairs:
         lengths = np.linalg.norm(others, axis=0)
         zeros = np.zeros(others.shape)
         others = np.divide(others, lengths, out=zeros, where=lengths > 0)
-        x = (self.x.vectors * x_root) @ vectors
-        y = (self.y.vectors * y_root) @ others
+        x = (self.views[0][0] * x_root) @ vectors
+        y = (self.views[1][0] * y_root) @ others
         signs = np.ones(K)
         if len(x):
             signs = np.sign(x[np.abs(x).argmax(axis=0), np.arange(K)])
@@ -435,7 +422,7 @@ class CanonicalPairs:
 
 
 def choose_ridge(
-    halves: tuple[Moments, Moments], alphas: NDArray, n_components: int
+    halves: Sequence[Moments], alphas: NDArray, n_components: int
 ) -> tuple[float, NDArray]:
     """The ridge penalty whose directions of each half of the rows have the largest
     correlations on the other half.
@@ -449,14 +436,10 @@ def choose_ridge(
     scores : array of shape (A,)
         Mean correlations.
     """
-    covariances = [Covariances.of(half) for half in halves]
-    pairs = [
-        CanonicalPairs(training, half.dtype)
-        for training, half in zip(covariances, halves, strict=True)
-    ]
+    pairs = [CanonicalPairs(Covariances.of(half), half.dtype) for half in halves]
     scores = np.zeros(len(alphas))
     for k, alpha in enumerate(alphas.tolist()):
-        for training, other in ((0, 1), (1, 0)):
-            directions = pairs[training].directions(alpha, n_components)
-            scores[k] += covariances[other].correlations(*directions).mean() / 2
+        for training, other in (pairs, pairs[::-1]):
+            directions = training.directions(alpha, n_components)
+            scores[k] += other.covariances.correlations(*directions).mean() / 2
     return float(alphas[np.flatnonzero(scores == scores.max())[-1]]), scores

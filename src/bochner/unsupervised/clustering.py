@@ -100,8 +100,7 @@ class Clusterer(ClusterMixin, RowModel):
                 f"row{'s' * (counted != 1)} with weight: take "
                 "fewer clusters."
             )
-        self.features_ = rows.drawn(self._map_for(rows, seed), seed)
-        self._find_directions(rows, self.features_)
+        self._find_directions(rows, seed)
         blocks = Blocks(
             rows.source,
             Design(rows.source, self.features_).block_rows,
@@ -127,14 +126,10 @@ class Clusterer(ClusterMixin, RowModel):
         return self
 
     @abstractmethod
-    def _map_for(self, rows: TrainingSet, seed: int) -> FeatureMap:
-        """The map for some rows, not drawn yet: a copy of the one given, or one by
-        name, of the scale of the rows.
+    def _find_directions(self, rows: TrainingSet, seed: int) -> None:
+        """Draw the map, a copy of the one given, or one by name, of the scale of the
+        rows, and find what coordinates are, in passes over the rows.
         """
-
-    @abstractmethod
-    def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
-        """Find what coordinates are, in passes over the rows."""
 
     @abstractmethod
     def _coordinates(self, X: Any) -> NDArray:
@@ -248,19 +243,20 @@ class SpectralClustering(Clusterer):
             verbose=verbose,
         )
 
-    def _map_for(self, rows: TrainingSet, seed: int) -> FeatureMap:
+    def _find_directions(self, rows: TrainingSet, seed: int) -> None:
         if self.features == "anchors":
             most = max(rows.n_rows // ROWS_EACH, FEWEST_ANCHORS)
-            return AnchorFeatures(min(most, MOST_ANCHORS), NEIGHBORS, random_state=seed)
-        if isinstance(self.features, FeatureMap) and is_anchored(self.features):
-            return seeded(self.features, seed)
-        raise ValueError(
-            "features must be 'anchors' or AnchorFeatures: use KernelKMeans for other "
-            "maps."
-        )
-
-    def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
-        graph = AnchorGraph(sum_graph(rows.design(features)))
+            most = min(most, MOST_ANCHORS)
+            features = AnchorFeatures(most, NEIGHBORS, random_state=seed)
+        elif isinstance(self.features, FeatureMap) and is_anchored(self.features):
+            features = seeded(self.features, seed)
+        else:
+            raise ValueError(
+                "features must be 'anchors' or AnchorFeatures: use KernelKMeans for "
+                "other maps."
+            )
+        self.features_ = rows.drawn(features, seed)
+        graph = AnchorGraph(sum_graph(rows.design(self.features_)))
         self.eigenvalues_, vectors = graph.eigenvectors(int(self.n_clusters))
         scales = graph.root[:, np.newaxis] / np.sqrt(self.eigenvalues_)
         self.projection_ = vectors * scales
@@ -337,33 +333,32 @@ class KernelKMeans(Clusterer):
     True
     """
 
-    def _map_for(self, rows: TrainingSet, seed: int) -> FeatureMap:
+    def _find_directions(self, rows: TrainingSet, seed: int) -> None:
         features = self.features
-        if not isinstance(features, str):
-            drawn = seeded(features, seed)
-            if is_dense(drawn):
-                return drawn
-            if isinstance(without_metrics(drawn), BinningFeatures):
-                return hashed(drawn, MOST_COLUMNS)
-            raise ValueError(
-                "features must be dense, or bins, got "
-                f"{type(features).__name__}: give FourierFeatures, NystroemFeatures or "
-                "BinningFeatures."
-            )
         # The kernel is exp(-1) at the median distance, so no pair is all that counts
-        if features == "fourier":
+        if not isinstance(features, str):
+            features = seeded(features, seed)
+        elif features == "fourier":
             kernel = median_gaussian(rows.sample, seed)
-            return FourierFeatures(kernel, random_state=seed)
-        if features == "binning":
+            features = FourierFeatures(kernel, random_state=seed)
+        elif features == "binning":
             scale = median_distance(*paired_rows(rows.sample, seed), p=1)
-            bins = BinningFeatures(Laplacian(scale), random_state=seed)
-            return hashed(bins, MOST_COLUMNS)
-        raise ValueError(
-            f"features must be 'fourier', 'binning' or a feature map, got {features!r}."
-        )
-
-    def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
-        moments = rows.design(features).moments()
+            features = BinningFeatures(Laplacian(scale), random_state=seed)
+        else:
+            raise ValueError(
+                "features must be 'fourier', 'binning' or a feature map, got "
+                f"{features!r}."
+            )
+        if not is_dense(features):
+            if not isinstance(without_metrics(features), BinningFeatures):
+                raise ValueError(
+                    "features must be dense, or bins, got "
+                    f"{type(self.features).__name__}: give FourierFeatures, "
+                    "NystroemFeatures or BinningFeatures."
+                )
+            features = hashed(features, MOST_COLUMNS)
+        self.features_ = rows.drawn(features, seed)
+        moments = rows.design(self.features_).moments()
         centred, _, _, self.mean_, _ = moments.centred()
         r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
         values, vectors = leading(centred, r)

@@ -223,8 +223,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
         )
         counts = count_rows(rows.design(self.bins_, dtype))
         self.familiarity_ = familiarity(counts).astype(dtype)[:, np.newaxis]
-        left_out = _weight_left_out(sample, weight, moments.weight / weight.sum())
-        suspicions = self._left_out(sample, left_out, counts)
+        ratio = moments.weight / weight.sum()
+        suspicions = self._left_out(sample, weight, ratio, counts)
         self.leverage_table_, self.bin_table_ = (
             tail_table(suspicion, weight) for suspicion in suspicions
         )
@@ -258,11 +258,20 @@ class NoveltyDetector(OutlierMixin, RowModel):
         return np.concatenate([self.leverage_.forms(Z) for Z in blocks])
 
     def _left_out(
-        self, sample: Any, left_out: NDArray, counts: NDArray
+        self, sample: Any, weight: NDArray, ratio: float, counts: NDArray
     ) -> tuple[NDArray, NDArray]:
-        """Both suspicions of rows of the fit, each by all others but some weight that
-        is left out with it.
+        """Both suspicions of encoded rows of the fit, each by all others; `ratio` is
+        the weight of all rows of the fit over that of the sample.
         """
+        # All copies of a row would make it look familiar; of levels that come again one
+        # row is left out, and none where all rows are equal
+        left_out = np.minimum(weight, 1.0)
+        group = groups_of_copies(sample)
+        if group is not None and not group.any():
+            left_out = np.zeros(len(weight))
+        elif group is not None:
+            copies = np.bincount(group, weight)[group] - weight
+            left_out = weight + ratio * copies
         forms = self._leverages(sample)
         remainder = np.maximum(1 - left_out * forms, LEAST_LEFT)
         stored = self.bins_.store(sample)
@@ -323,28 +332,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """-1 for novel rows, 1 for the others, shape (n,)."""
         decisions = self.decision_function(X)
         return 1 - 2 * (decisions < 0).astype(int)
-
-
-def _weight_left_out(sample: Any, weight: NDArray, ratio: float) -> Floats:
-    """Weight that is left out with each row, shape (n,): that of all its copies, which
-    would make it look familiar; of levels that come again it is one row, and none where
-    all rows are equal.
-
-    Parameters
-    ----------
-    sample : array or CSR matrix of shape (n, d)
-        Encoded rows.
-    weight : array of shape (n,)
-    ratio : float
-        Weight of all rows of the fit over that of the sample.
-    """
-    group = groups_of_copies(sample)
-    if group is None:
-        return np.minimum(weight, 1.0)
-    if not group.any():
-        return np.zeros(len(weight))
-    copies = np.bincount(group, weight)[group] - weight
-    return weight + ratio * copies
 
 
 def bin_lengthscale(X: Any, weight: NDArray) -> float:

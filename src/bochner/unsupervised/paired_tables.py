@@ -1,6 +1,4 @@
-"""Two tables of the same rows, in memory or read side by side in passes, and the
-moments of the features of both.
-"""
+"""Two tables of the same rows, in memory or read side by side in passes."""
 
 from __future__ import annotations
 
@@ -18,13 +16,8 @@ from bochner.data.hashes import row_hashes, uniform
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import as_table_or_matrix, checked_matrix, is_frame
 from bochner.data.weights import weights_of
-from bochner.design.design import Design
-from bochner.design.moments import Moments
-from bochner.engines.local import LOCAL
-from bochner.engines.progress import Advance
 from bochner.features.base import FeatureMap
 from bochner.inputs.opened import Given, Stream, columns_apart, open_data
-from bochner.inputs.training import TrainingSet
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed
 from bochner.sources.rows import Roles
@@ -194,28 +187,3 @@ class HalfOfPairs:
                     dense.rows(second.X[numbers]),
                     weights_of(first.weight, numbers),
                 )
-
-
-def moments_of_halves(
-    x: TrainingSet,
-    y: TrainingSet,
-    maps: tuple[FeatureMap, FeatureMap],
-    dtype: np.dtype,
-    seed: int,
-    advance: Advance,
-) -> tuple[Moments, Moments]:
-    """The moments of the features of both tables, those of y as targets, of each half
-    of the rows, in a pass for each.
-
-    Raises
-    ------
-    MemoryError
-        Before the passes, where the moments would not fit in memory that is free.
-    """
-    halves = []
-    for is_first in (True, False):
-        pairs = HalfOfPairs(x.source, y.source, maps[1], seed, is_first)
-        engine = x.engine if pairs.n_parts > 1 else LOCAL
-        design = Design(pairs, maps[0], dtype, advance, fixed=True, engine=engine)
-        halves.append(design.moments())
-    return halves[0], halves[1]

@@ -4,14 +4,12 @@ scores to rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
@@ -200,13 +198,35 @@ class KernelPCA(
         with progress("Summing moments", rows.n_rows, bool(self.verbose)) as advance:
             self._take(design.telling(advance).moments(), design)
         if self.fit_inverse_transform:
-            self.inverse_ = learn_pre_images(
-                rows,
-                self._scores,
-                self.encoder_,
-                self.alpha,
-                seed,
-                design.dtype,
+            # Rows are fitted to their scores, in one more pass: scores are the rows of
+            # this regression, and rows its targets
+            shift, scale = units_of(self.encoder_)
+            rng = np.random.default_rng(seed)
+            Z, y, weight = rows.sample.sample(PRE_IMAGE_ROWS, rng).whole()
+            scored = ArraySource(self._scores(Z), np.empty((len(y), 0)), weight)
+            kernel = median_gaussian(scored, seed)
+            features = seeded(NystroemFeatures(kernel, PRE_IMAGE_LANDMARKS), seed)
+            features.draw(scored.X.shape[1])
+            features.fit_sample(scored.X, scored.weights)
+            n_outputs = self.encoder_.n_features_out_
+            size = features.n_features_out
+            moments = Moments(size, n_outputs, design.dtype, shared=True)
+            blocks = rows.source.blocks(PRE_IMAGE_ROWS)
+            moments.add(
+                features.dense,
+                (
+                    Block(self._scores(Z), as_dense(Z), weight)
+                    for Z, _, weight in blocks
+                ),
+            )
+            factor = PrimalFactor(moments, 2)
+            alpha = self.alpha
+            if isinstance(alpha, str):
+                alpha = choose_alpha(factor, factor.gcv)[0]
+            coef = factor.coef(alpha)
+            intercept = factor.intercept(coef)
+            self.inverse_ = PreImages(
+                features, coef, intercept, float(alpha), shift, scale
             )
         return self
 
@@ -427,47 +447,3 @@ def units_of(encoder: TableEncoder) -> tuple[Floats, Floats]:
     )
     scale = np.where(np.abs(numbers[0].scale) < UNSCALED, numbers[0].scale, 0.0)
     return numbers[0].shift.astype(np.float64), scale
-
-
-def learn_pre_images(
-    rows: TrainingSet,
-    scores: Callable[[NDArray], Floats],
-    encoder: TableEncoder,
-    alpha: float | str,
-    seed: int,
-    dtype: np.dtype,
-) -> PreImages:
-    """Fit rows to their scores, in one more pass.
-
-    Parameters
-    ----------
-    rows : TrainingSet
-    scores : callable
-        Of encoded rows.
-    encoder : TableEncoder
-    alpha : float or "auto"
-        Ridge penalty; "auto" minimises the generalised cross-validation error.
-    seed : int
-    dtype : dtype
-        Precision of the features of scores.
-    """
-    shift, scale = units_of(encoder)
-    few = rows.sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
-    scored = ArraySource(scores(few.X), np.empty((len(few.y), 0)), few.weight)
-    landmarks = NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS)
-    features = seeded(landmarks, seed)
-    features.draw(scored.X.shape[1])
-    features.fit_sample(scored.X, scored.weights)
-    # Scores are the rows of this regression, and rows its targets
-    n_outputs = encoder.n_features_out_
-    moments = Moments(features.n_features_out, n_outputs, dtype, shared=True)
-    blocks = rows.source.blocks(PRE_IMAGE_ROWS)
-    moments.add(
-        features.dense,
-        (Block(scores(X), as_dense(X), weight) for X, _, weight in blocks),
-    )
-    factor = PrimalFactor(moments, 2)
-    if isinstance(alpha, str):
-        alpha = choose_alpha(factor, factor.gcv)[0]
-    coef = factor.coef(alpha)
-    return PreImages(features, coef, factor.intercept(coef), float(alpha), shift, scale)
