@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, n_distinct
 from bochner.data.array_source import rows_of
-from bochner.data.columns import LINEAR, PARTS, base_kind
+from bochner.data.columns import LINEAR, base_kind, parts_of
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import variance_components
 from bochner.data.outliers import drawn
@@ -110,7 +110,8 @@ def column_of_time(encoder: TableEncoder, X: Any, y: NDArray) -> str | None:
         return None
     first = rows_of(X, slice(FEWEST_IN_TIME))
     for j, kind in enumerate(encoder.statistic_.kinds):
-        if not PARTS[kind] or PARTS[kind][0] not in LINEAR:
+        parts = parts_of(kind)
+        if not parts or parts[0] not in LINEAR:
             continue
         is_number = base_kind(kind) == "number"
         if is_number and not _rises(_first_part(encoder, first, j)):

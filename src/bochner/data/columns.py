@@ -32,19 +32,6 @@ from bochner.data.written_values import (
 from bochner.notices import listed, warn
 
 
-class Parts(dict[str, tuple[str, ...]]):
-    """Parts by kind, which may have more behind it: the time zone of moments, such as
-    "datetime Asia/Tokyo", or how values of text are written, such as "number written
-    1.5 kg".
-    """
-
-    def __missing__(self, kind: str) -> tuple[str, ...]:
-        name = base_kind(kind)
-        if name == kind:
-            raise KeyError(kind)
-        return self[name]
-
-
 def base_kind(kind: str) -> str:
     """A kind of column without a time zone, and without how values are written."""
     return kind.partition(" ")[0]
@@ -55,19 +42,26 @@ def zone_of(kind: str) -> str:
     return "" if WRITTEN in kind else kind.partition(" ")[2]
 
 
-PARTS = Parts(
-    {
-        "number": ("",),
-        "text": (),
-        "mixed": (),
-        "date": ("days", "year", "week"),
-        "datetime": ("days", "year", "week", "day"),
-        "duration": ("seconds",),
-        "time": ("day",),
-    }
-)
+PARTS = {
+    "number": ("",),
+    "text": (),
+    "mixed": (),
+    "date": ("days", "year", "week"),
+    "datetime": ("days", "year", "week", "day"),
+    "duration": ("seconds",),
+    "time": ("day",),
+}
 """The parts of each kind of column: days and seconds are numbers, year, week and day
 are turns of a circle."""
+
+
+def parts_of(kind: str) -> tuple[str, ...]:
+    """Parts of a kind of column, which may have more behind it: the time zone of
+    moments, such as "datetime Asia/Tokyo", or how values of text are written, such as
+    "number written 1.5 kg".
+    """
+    return PARTS[base_kind(kind)]
+
 
 LINEAR = ("", "days", "seconds")
 TIME_UNITS = ("D", "s", "ms", "us", "ns")  # of NumPy that Arrow has
@@ -135,8 +129,33 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     form = expected if is_written else PLAIN.get(base_kind(expected))
     form = f"{form} {zone}" if form and zone else form
     if form is not None and isinstance(values, tuple):
+        # Text by the form of the values of the fit. Values that are none count as
+        # missing, with a warning where the fit would not have them; a tenth of its
+        # numbers may have been odd ones where these were text as well
         codes, labels = values
-        return expected, _read_as_written(codes, labels, name, form, is_written)
+        parts = as_written(codes, labels, form)
+        # Words for a missing value are none that were lost
+        words = [not is_missing_word(label) for label in labels]
+        present = np.array([*words, False])[codes]
+        lost = present & missing(parts)
+        odd_values = list(dict.fromkeys(labels[code] for code in codes[lost].tolist()))
+        what, _, example = form.partition(WRITTEN)
+        fewest = SEVERAL if is_written else 1
+        how = f" written as {example}" if is_written else ""
+        if len(odd_values) >= fewest and 2 * lost.sum() > present.sum():
+            raise ValueError(
+                f"column {name!r} holds {odd_values[0]!r} and the like where the fit "
+                f"saw {what}s{how or ' and no text'}; write them so, or leave the "
+                "column out of both tables"
+            )
+        usual_share = 1 - LEAST_NUMBERS if is_written and what == "number" else 0.0
+        if lost.sum() > usual_share * present.sum():
+            warn(
+                f"Column {name!r} holds {listed(odd_values, 3)} where the fit saw "
+                f"{what}s{how}: such values count as missing.",
+                subject=f"odd values of {name}",
+            )
+        return expected, parts
     if is_written:
         if kind == base_kind(expected):
             return expected, values
@@ -163,51 +182,8 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
             f"values{cure}"
         )
     n = len(missing(values))
-    parts = len(PARTS[expected])
-    return expected, np.full((n, parts), np.nan) if parts else (np.full(n, -1), [])
-
-
-def _read_as_written(
-    codes: NDArray, labels: list[str], name: str, form: str, is_usual: bool
-) -> NDArray:
-    """Parts of the values of a column of text by the form of those of the fit. Values
-    that are none count as missing, with a warning where the fit would not have them;
-    ValueError where most are none.
-
-    Parameters
-    ----------
-    codes : int array of shape (n,)
-        Of `labels`; -1 is missing.
-    name : str
-    form : str
-        As of `written_kind`.
-    is_usual : bool
-        Whether the values of the fit were text as well. A tenth of its numbers may have
-        been odd ones then.
-    """
-    values = as_written(codes, labels, form)
-    # Words for a missing value are none that were lost
-    words = [not is_missing_word(label) for label in labels]
-    present = np.array([*words, False])[codes]
-    lost = present & missing(values)
-    odd_values = list(dict.fromkeys(labels[code] for code in codes[lost].tolist()))
-    kind, _, example = form.partition(WRITTEN)
-    fewest = SEVERAL if is_usual else 1
-    how = f" written as {example}" if is_usual else ""
-    if len(odd_values) >= fewest and 2 * lost.sum() > present.sum():
-        raise ValueError(
-            f"column {name!r} holds {odd_values[0]!r} and the like where the fit saw "
-            f"{kind}s{how or ' and no text'}; write them so, or leave the column out "
-            "of both tables"
-        )
-    usual_share = 1 - LEAST_NUMBERS if is_usual and kind == "number" else 0.0
-    if lost.sum() > usual_share * present.sum():
-        warn(
-            f"Column {name!r} holds {listed(odd_values, 3)} where the fit saw "
-            f"{kind}s{how}: such values count as missing.",
-            subject=f"odd values of {name}",
-        )
-    return values
+    width = len(parts_of(expected))
+    return expected, np.full((n, width), np.nan) if width else (np.full(n, -1), [])
 
 
 def read_unchecked(
@@ -362,20 +338,15 @@ def require_finite(
     if are_finite(X.data if sp.issparse(X) else X):
         return
     for row, j in entries(X, np.isinf):
-        raise infinity(column_name(names, j), start + row)
+        raise ValueError(
+            f"Input X contains infinity: column {column_name(names, j)!r}, row "
+            f"{start + row}; drop or clip such values"
+        )
     for row, j in entries(X, np.isnan) if cure else ():
         name = j if names is None else repr(names[j])
         raise ValueError(
             f"Input X contains NaN in row {start + row}, column {name}. {cure}"
         )
-
-
-def infinity(name: str, row: int) -> ValueError:
-    """The error to raise where a column has an infinite value in a row."""
-    return ValueError(
-        f"Input X contains infinity: column {name!r}, row {row}; drop or clip such "
-        "values"
-    )
 
 
 def column_name(names: Sequence[str] | None, j: int) -> str:
@@ -513,7 +484,7 @@ def _turns(seconds: NDArray, kind: str) -> NDArray:
         "week": (days + 3.0) % 7.0 / 7.0,
         "day": seconds % 86400.0 / 86400.0,
     }
-    out = np.stack([parts[part] for part in PARTS[kind]], axis=1)
+    out = np.stack([parts[part] for part in parts_of(kind)], axis=1)
     out[gap] = np.nan
     return out
 
@@ -536,7 +507,26 @@ def _read_array(values: NDArray, name: str, expected: str | None) -> tuple[str, 
     if values.dtype == object:
         if expected == "mixed":
             return _read_objects(values, name, as_text=True)
-        values = _dates_alike(values, name)
+        kinds = {
+            type(value)
+            for value in values
+            if isinstance(value, date) and not is_missing(value)
+        }
+        # Numbers and the like among dates would count as moments
+        for value in values if kinds else ():
+            if not isinstance(value, (date, str)) and not is_missing(value):
+                raise TypeError(
+                    f"column {name!r} mixes dates with {value!r}: make it None, which "
+                    "is a missing value, or a date, as pandas does by pd.to_datetime"
+                )
+        if date in kinds and len(kinds) > 1:
+            # Dates beside moments are moments at midnight
+            midnight = datetime.min.time()
+            moments_of_all = [
+                datetime.combine(value, midnight) if type(value) is date else value
+                for value in values
+            ]
+            values = np.array([*moments_of_all, None], object)[:-1]
         moments = (value for value in values if isinstance(value, datetime))
         if len({value.tzinfo is None for value in moments}) > 1:
             raise ValueError(
@@ -550,33 +540,6 @@ def _read_array(values: NDArray, name: str, expected: str | None) -> tuple[str, 
     except (pa.ArrowException, TypeError, OverflowError):
         return _read_objects(values, name)
     return _read_arrow(array, name, expected)
-
-
-def _dates_alike(values: NDArray, name: str) -> NDArray:
-    """Objects with dates among them, of which none are moments where others are;
-    TypeError where numbers and the like are among them, which would count as moments.
-    """
-    kinds = {
-        type(value)
-        for value in values
-        if isinstance(value, date) and not is_missing(value)
-    }
-    if not kinds:
-        return values
-    for value in values:
-        if not isinstance(value, (date, str)) and not is_missing(value):
-            raise TypeError(
-                f"column {name!r} mixes dates with {value!r}: make it None, which is a "
-                "missing value, or a date, as pandas does by pd.to_datetime"
-            )
-    if date not in kinds or len(kinds) == 1:
-        return values
-    midnight = datetime.min.time()
-    moments = [
-        datetime.combine(value, midnight) if type(value) is date else value
-        for value in values
-    ]
-    return np.array([*moments, None], object)[:-1]
 
 
 def _read_objects(values: NDArray, name: str, as_text: bool = False) -> tuple[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Mask, n_distinct
 from bochner.blocks import TILE_ENTRIES
-from bochner.data.columns import LINEAR, PARTS, are_finite, base_kind, missing
+from bochner.data.columns import LINEAR, are_finite, base_kind, missing, parts_of
 from bochner.data.hashes import text_digests
 from bochner.data.level_means import MISSING, LevelMeans, level_keys, typical_level
 from bochner.data.table_statistic import (
@@ -219,7 +219,7 @@ class TimeColumn(Encoding):
     @property
     def linear(self) -> list[str]:
         """The part that is a number, if the kind has one."""
-        return [part for part in PARTS[self.kind] if part in LINEAR]
+        return [part for part in parts_of(self.kind) if part in LINEAR]
 
     def write(self, parts: Floats, out: NDArray, fold: Any = 0) -> None:
         """Encode `parts` of shape (n, parts) into the zeroed `out`."""
@@ -237,7 +237,7 @@ class TimeColumn(Encoding):
     @property
     def suffixes(self) -> list[str]:  # type: ignore[override]
         """What the names of the output columns end in."""
-        cycles = [PARTS[self.kind][part] for part in self.cycles]
+        cycles = [parts_of(self.kind)[part] for part in self.cycles]
         waves = [f"{part}_{wave}" for part in cycles for wave in ("cos", "sin")]
         return self.linear + waves + ["missing"] * self.gaps
 
@@ -575,7 +575,7 @@ def encodings(
             varies = ends.high - ends.low > 1e-9
             cycles = [
                 i
-                for i, part in enumerate(PARTS[kind])
+                for i, part in enumerate(parts_of(kind))
                 if part not in LINEAR and varies[i]
             ]
             affine = float(shift[first]), float(scale[first]), float(fill[first])

@@ -31,7 +31,6 @@ from bochner.data.columns import (
     are_finite,
     column_number,
     few_values,
-    infinity,
     is_missing,
     read_column,
     require_finite,
@@ -648,9 +647,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = list(self.columns_)
         for k, column in enumerate(columns):
             key = str(column.index)
-            if not isinstance(column, TextColumn) or key in unknown:
-                continue
-            if not column.categories:
+            is_text = isinstance(column, TextColumn) and column.categories
+            if not is_text or key in unknown:
                 continue
             codes, labels = self.values_of(rows.X, column.index, column.expected)
             levels = [labels[i] for i in np.unique(codes[codes >= 0]).tolist()]
@@ -924,8 +922,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             row, output_column = np.argwhere(~np.isfinite(out))[0].tolist()
             j = int(self.sources()[output_column])
             name = self.statistic_.name(j)
-            if np.isinf(float(column_values(X, j)[row])):
-                raise infinity(name, row)
+            value = float(column_values(X, j)[row])
+            require_finite(np.full((1, 1), value), [name], row)
             raise ValueError(
                 f"column {name!r}, row {row}: value too large for {out.dtype} after "
                 "scaling"

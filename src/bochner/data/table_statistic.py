@@ -18,11 +18,11 @@ from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from bochner.blocks import BLOCK_ENTRIES
 from bochner.data.columns import (
-    PARTS,
     as_written,
     base_kind,
     column_name,
     missing,
+    parts_of,
     read_column,
     require_finite,
     table_columns,
@@ -471,17 +471,19 @@ class TableStatistic:
         other kinds.
         """
         parts = [
-            summary if PARTS[old] == PARTS[new] else Summary.empty(len(PARTS[new]))
+            summary
+            if parts_of(old) == parts_of(new)
+            else Summary.empty(len(parts_of(new)))
             for summary, old, new in zip(self._parts(), self.kinds, kinds, strict=True)
         ]
-        texts = [str(j) for j, kind in enumerate(kinds) if not PARTS[kind]]
+        texts = [str(j) for j, kind in enumerate(kinds) if not parts_of(kind)]
         categories = {j: self.categories.get(j, {}) for j in texts}
         return replace(self, kinds=kinds, summary=_stack(parts), categories=categories)
 
 
 def part_offsets(kinds: Sequence[str]) -> NDArray:
     """First part of each column, and their number: int array of shape (p + 1,)."""
-    return np.cumsum([0, *(len(PARTS[kind]) for kind in kinds)])
+    return np.cumsum([0, *(len(parts_of(kind)) for kind in kinds)])
 
 
 # Of a common unit: columns, and the share of them and of the greatest value

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.columns import PARTS, column_names
+from bochner.data.columns import column_names, parts_of
 from bochner.data.encodings import NumberColumns, TimeColumn
 from bochner.display import canvas
 from bochner.display.base import Array, Block, Display, Look, fitted_attribute
@@ -162,7 +162,7 @@ class MetricDisplay(Display):
         warped = order[span[order] > 0].tolist()
         shift, scale = table_units(columns, d)
         units = {
-            column.start: PARTS[column.kind][0]
+            column.start: parts_of(column.kind)[0]
             for column in columns
             if isinstance(column, TimeColumn) and column.kind != "time"
         }

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.extmath import svd_flip
 
 from bochner.arrays import Floats
-from bochner.data.columns import PARTS, column_names, column_number, read_column
+from bochner.data.columns import column_names, column_number, parts_of, read_column
 from bochner.data.table import column_values
 from bochner.data.table_input import as_table_or_matrix, frame_names
 
@@ -48,7 +48,7 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray, str]:
     if isinstance(values, tuple):
         codes, labels = values
         return names[j], np.array([*labels, ""], dtype=object)[codes], ""
-    return names[j], values[:, 0], PARTS[kind][0]
+    return names[j], values[:, 0], parts_of(kind)[0]
 
 
 def target_of(y: ArrayLike) -> Floats:

@@ -17,7 +17,7 @@ from scipy.stats import norm
 from bochner.arrays import Floats, Indices
 from bochner.blocks import BLOCK_ENTRIES
 from bochner.data.array_source import rows_of
-from bochner.data.columns import PARTS, is_missing
+from bochner.data.columns import is_missing, parts_of
 from bochner.data.table import TableEncoder, column_values
 from bochner.data.table_input import as_dense, is_frame
 from bochner.engines.algebra import product
@@ -407,7 +407,7 @@ def _grid(X: Any, j: int, encoder: TableEncoder, n_points: int) -> Grid:
     """
     # Numbers, or codes and labels, of the kind that the fit saw
     values = encoder.values_of(X, j)
-    parts = PARTS[encoder.statistic_.kinds[j]]
+    parts = parts_of(encoder.statistic_.kinds[j])
     if isinstance(values, tuple):
         numbers = np.where(values[0] < 0, np.nan, values[0])
     else:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.blocks import BLOCK_ROWS
-from bochner.data.array_source import ArraySource, as_it_is
+from bochner.data.array_source import as_it_is
 from bochner.data.weights import checked_weight
 from bochner.estimators.parameters import check_parameter
 from bochner.features import FourierFeatures, NystroemFeatures
@@ -149,11 +149,11 @@ def precision_of(X: Any) -> np.dtype:
 def map_for(
     features: Any,
     kernel: Any,
-    sample: ArraySource,
+    rows: TrainingSet,
     seed: int,
     n_landmarks: int,
 ) -> FeatureMap:
-    """A map, not drawn yet.
+    """A map, drawn and fitted to some rows.
 
     Parameters
     ----------
@@ -163,8 +163,7 @@ def map_for(
     kernel : Kernel or "auto"
         "auto" is a Gaussian whose lengthscale is set by the median distance between
         rows.
-    sample : ArraySource
-        Encoded rows.
+    rows : TrainingSet
     seed : int
     n_landmarks : int
 
@@ -184,16 +183,19 @@ def map_for(
                 "A kernel was given beside a map: give the kernel to the map, "
                 "features=Map(kernel)."
             )
-        drawn = seeded(features, seed)
-        if not is_dense(drawn):
-            require_hashed(drawn, MOST_COLUMNS)
-        return drawn
+        given = seeded(features, seed)
+        if not is_dense(given):
+            require_hashed(given, MOST_COLUMNS)
+        return rows.drawn(given, seed)
     if features != "auto":
         raise ValueError(
             "features must be 'auto' or a map such as FourierFeatures(), got "
             f"{features!r}."
         )
-    chosen = kernel if isinstance(kernel, Kernel) else median_gaussian(sample, seed)
+    chosen = (
+        kernel if isinstance(kernel, Kernel) else median_gaussian(rows.sample, seed)
+    )
     landmarks = NystroemFeatures(chosen, n_landmarks)
     exact = has_exact_kernel(LeafMap(1.0, (), landmarks))
-    return seeded(landmarks if exact else FourierFeatures(chosen, FREQUENCIES), seed)
+    default = landmarks if exact else FourierFeatures(chosen, FREQUENCIES)
+    return rows.drawn(seeded(default, seed), seed)

@@ -337,7 +337,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
 def _map(features: Any, kernel: Any, table: TrainingSet, seed: int) -> FeatureMap:
     """The drawn map of one table."""
-    drawn = table.drawn(map_for(features, kernel, table.sample, seed, LANDMARKS), seed)
+    drawn = map_for(features, kernel, table, seed, LANDMARKS)
     if drawn.dense is None:
         raise ValueError(
             "KernelCCA needs dense features on both sides: give FourierFeatures "

@@ -340,9 +340,7 @@ class KernelPCA(
         if self.fit_inverse_transform:
             units_of(self.encoder_)
         n_landmarks = max(LANDMARKS, LANDMARKS_EACH * int(self.n_components or 0))
-        features = rows.drawn(
-            map_for(self.features, self.kernel, rows.sample, seed, n_landmarks), seed
-        )
+        features = map_for(self.features, self.kernel, rows, seed, n_landmarks)
         return rows, rows.design(features, dtype)
 
     @single_threaded_blas()
