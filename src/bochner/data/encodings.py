@@ -392,11 +392,10 @@ class TextColumn(Encoding):
         have codes, and -1 for levels that the fit did not see.
         """
         numbers = self.category_numbers(labels)
-        others = np.flatnonzero(numbers < 0)
-        if self.seen is not None:
-            keys = level_keys([labels[i] for i in others.tolist()])
-            others = others[np.isin(keys, self.seen)]
         if self.other:
+            others = numbers < 0
+            if self.seen is not None:
+                others &= np.isin(level_keys(labels), self.seen)
             numbers[others] = len(self.categories)
         return numbers
 

@@ -32,7 +32,7 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def progress(label: str, total: int | None, shown: bool) -> Iterator[Advance]:
+def progress(label: str, total: int | None, shown: int) -> Iterator[Advance]:
     """Yield ``advance(rows)``, which moves a bar on standard error or in a notebook;
     silent where nobody watches.
 

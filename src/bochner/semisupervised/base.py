@@ -4,6 +4,7 @@ rows, the fitted function.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -85,32 +86,39 @@ class SemiSupervised(RowModel):
                 f"{type(features).__name__}."
             )
         self.features_ = rows.drawn(seeded(features, seed), seed)
-        with progress("Reading the graph", rows.n_rows, bool(self.verbose)) as advance:
+        with progress("Reading the graph", rows.n_rows, self.verbose) as advance:
             design = rows.design(self.features_, dtype, advance=advance, fixed=True)
             graph = Graph(design, rows.group)
         self.n_labelled_ = len(graph.number)
         return graph
 
-    def _candidates(self, flows: bool) -> list[Smoother]:
-        """Ways to a function, to choose from by values left out: one, where it is
-        named or there are few targets.
+    def _chosen(
+        self, flows: bool, judged: Callable[[Smoother], tuple[float, Any]]
+    ) -> Any:
+        """What comes of the way to a function of the least loss; the losses are kept.
+
+        Parameters
+        ----------
+        flows : bool
+            Whether there are so few targets that "auto" is Poisson learning.
+        judged : callable
+            The loss of values left out by a way, infinite where it is not known, and
+            what comes of the way.
         """
         given = None if isinstance(self.alpha, str) else float(self.alpha)
-        if self.method == "poisson" or (self.method == "auto" and flows):
-            return [Poisson(given or FLOW_ALPHA)]
+        method = "poisson" if flows and self.method == "auto" else self.method
         ways: list[Smoother] = []
-        if self.method != "ridge":
+        if method == "poisson":
+            ways.append(Poisson(given or FLOW_ALPHA))
+        if method in ("auto", "spreading"):
             ways.append(Spreading(given or ALPHA))
-        if self.method != "spreading":
+        if method in ("auto", "ridge"):
             ways += [SmoothRidge(count, one) for count in COUNTS for one in PENALTIES]
-        return ways
-
-    def _best(self, candidates: list[tuple[float, Smoother, Any]]) -> Any:
-        """What comes of the way of the least loss; the losses are kept."""
+        candidates = [(way, *judged(way)) for way in ways]
         self.method_scores_ = {
-            str(way): loss for loss, way, _ in candidates if np.isfinite(loss)
+            str(way): loss for way, loss, _ in candidates if np.isfinite(loss)
         }
-        _, way, best = min(candidates, key=lambda one: one[0])
+        way, _, best = min(candidates, key=lambda one: one[1])
         self.method_ = way.name
         return best
 

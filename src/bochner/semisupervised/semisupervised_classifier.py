@@ -188,9 +188,29 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         for targets in (graph.targets, graph.given):
             targets *= factors
         few = bool(np.count_nonzero(members, axis=0).min() < FEW_LABELS)
+
+        def judged(way: Smoother) -> tuple[float, tuple[Smooth, float]]:
+            """Log loss of labels left out; scores in deviations, and the slope of their
+            probabilities.
+            """
+            smooth = way.fit(graph)
+            size = graph.deviation(smooth.v) or 1.0
+            slope = SLOPE
+            loss = np.inf
+            out = smooth.left_out
+            if out is not None and not few and len(self.classes_) > 1:
+                out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
+                # A common factor of the weights is no more evidence
+                weight = graph.weight / graph.weight.mean()
+                slope = float(fit_temperature(out, 2 * members - 1, weight)[0])
+                logs = (members * log_softmax(slope * out, axis=1)).sum(axis=1)
+                loss = float(-np.average(logs, weights=graph.weight))
+            smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
+            return loss, (smooth, slope)
+
         # Poisson learning gives every class its share of the labels
         flows = few and self.class_prior is None
-        smooth = self._chosen(graph, self._candidates(flows), members, few)
+        smooth, self.slope_ = self._chosen(flows, judged)
         # What becomes of the rows of the fit, and coefficients for others
         self.transduction_ = self.label_distributions_ = None
         self.feature_weights_, scores = of_all_rows(graph, smooth)
@@ -277,33 +297,6 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         if prior.shape != masses.shape or not (np.isfinite(prior) & (prior > 0)).all():
             raise ValueError(wrong)
         return prior / prior.sum() * masses.sum() / masses
-
-    def _chosen(
-        self, graph: Graph, ways: list[Smoother], members: NDArray, few: bool
-    ) -> Smooth:
-        """The function by which labels left out are told best, and the slope of its
-        probabilities.
-        """
-        candidates = []
-        for way in ways:
-            smooth = way.fit(graph)
-            size = graph.deviation(smooth.v) or 1.0
-            slope = SLOPE
-            loss = np.inf
-            out = None
-            if not few and len(self.classes_) > 1:
-                out = smooth.left_out
-            if out is not None:
-                out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
-                # A common factor of the weights is no more evidence
-                weight = graph.weight / graph.weight.mean()
-                slope = float(fit_temperature(out, 2 * members - 1, weight)[0])
-                logs = (members * log_softmax(slope * out, axis=1)).sum(axis=1)
-                loss = float(-np.average(logs, weights=graph.weight))
-            smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
-            candidates.append((loss, way, (smooth, slope)))
-        smooth, self.slope_ = self._best(candidates)
-        return smooth
 
     def _probabilities(self, scores: NDArray) -> Floats:
         """Probabilities of scores, up to the largest: next to a label they grow

@@ -23,7 +23,7 @@ from bochner.semisupervised.base import (
     measured,
     of_all_rows,
 )
-from bochner.semisupervised.smoothers import Graph, Smooth
+from bochner.semisupervised.smoothers import Smooth, Smoother
 from bochner.sources.rowwise import rowwise
 from bochner.sources.scan import TableSummary
 
@@ -139,7 +139,18 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
         for targets in (graph.targets, graph.given):
             targets[:, :-1] = (targets[:, :-1] - self.mean_) / self.scale_
-        smooth = self._chosen(graph)
+
+        def judged(way: Smoother) -> tuple[float, Smooth]:
+            """Squared error of targets left out, and the function."""
+            smooth = way.fit(graph)
+            out = smooth.left_out
+            loss = np.inf
+            if out is not None and len(graph.number) > 1:
+                errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2
+                loss = float(np.average(errors.mean(axis=1), weights=weight))
+            return loss, smooth
+
+        smooth = self._chosen(False, judged)
         self.feature_weights_, values = of_all_rows(graph, smooth)
         self.transduction_ = None if values is None else self._numbers(values)
         return self
@@ -179,19 +190,6 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
                 else "No row has a target, all are NaN: give some."
             )
         return measured
-
-    def _chosen(self, graph: Graph) -> Smooth:
-        """The function by which targets left out are told best."""
-        candidates = []
-        for way in self._candidates(flows=False):
-            smooth = way.fit(graph)
-            out = smooth.left_out if len(graph.number) > 1 else None
-            loss = np.inf
-            if out is not None:
-                errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2
-                loss = float(np.average(errors.mean(axis=1), weights=graph.weight))
-            candidates.append((loss, way, smooth))
-        return self._best(candidates)
 
     def _numbers(self, function_values: NDArray) -> Floats:
         """Targets in their units."""

@@ -209,7 +209,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self.y_features_ = _map(self.y_features, self.y_kernel, other, seed + 1)
         # The moments of each half of the rows, in a pass for each
         halves = []
-        with progress("Summing moments", x.n_rows, bool(self.verbose)) as advance:
+        with progress("Summing moments", x.n_rows, self.verbose) as advance:
             for is_first in (True, False):
                 pairs = HalfOfPairs(
                     x.source, other.source, self.y_features_, seed, is_first

@@ -195,7 +195,7 @@ class KernelPCA(
         self._begin()
         seed = self._seed()
         rows, design = self._opened(X, sample_weight, seed)
-        with progress("Summing moments", rows.n_rows, bool(self.verbose)) as advance:
+        with progress("Summing moments", rows.n_rows, self.verbose) as advance:
             self._take(design.telling(advance).moments(), design)
         if self.fit_inverse_transform:
             # Rows are fitted to their scores, in one more pass: scores are the rows of
