@@ -28,7 +28,7 @@ ENDS = {
     "data/columns.py unique_names": [
         COUNT
     ],  # a name for each of the finite number of names in use at most
-    "data/weights.py _probabilities": [
+    "data/weights.py draw_rows": [
         COUNT
     ],  # rows that are certain: one more in each turn
     "devices/device_fourier.py block_rows": [HALVED],

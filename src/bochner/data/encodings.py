@@ -17,12 +17,13 @@ from bochner.arrays import Floats, Mask, n_distinct
 from bochner.blocks import TILE_ENTRIES
 from bochner.data.columns import LINEAR, are_finite, base_kind, missing, parts_of
 from bochner.data.hashes import text_digests
-from bochner.data.level_means import MISSING, LevelMeans, level_keys, typical_level
+from bochner.data.level_means import MISSING, LevelMeans, level_keys
 from bochner.data.table_statistic import (
     TableStatistic,
     is_constant,
     part_offsets,
 )
+from bochner.data.weights import group_means
 
 
 class Encoding:
@@ -371,7 +372,15 @@ class TextColumn(Encoding):
         if self.seen is not None:
             seen = np.append(seen, self.seen)
         numbers = np.append(self.category_numbers(labels), -1)[codes]
-        stand_in = typical_level(numbers, len(self.categories), y, weight)
+        # That whose true mean target is nearest to the mean of all rows, by what is
+        # known of it: fewer rows make it less certain
+        y = y - weight @ y / weight.sum()
+        spread = (weight @ np.square(y)).sum() / weight.sum()
+        has = numbers >= 0
+        n_levels = len(self.categories)
+        n, means = group_means(numbers[has], y[has], weight[has], n_levels)
+        error = spread / np.maximum(n, np.finfo(np.float64).tiny)
+        stand_in = int(np.argmin(np.square(means).sum(axis=1) + error))
         return replace(self, seen=np.unique(seen), stand_in=stand_in)
 
     def places(self, labels: list[str]) -> NDArray:
@@ -426,11 +435,11 @@ class TextColumn(Encoding):
         column are such; empty where not.
         """
         rows = self.unseen_rows(codes, labels)
-        n_unseen = int(rows.sum())
-        n_values = int(np.count_nonzero(codes >= 0))
+        n_unseen = rows.sum()
+        n_values = np.count_nonzero(codes >= 0)
         if 2 * n_unseen <= n_values:
             return ""
-        label = labels[int(np.argmax(rows > 0))]
+        label = labels[np.argmax(rows > 0)]
         (near,) = get_close_matches(label[:SHOWN], self.categories, 1, cutoff=0.0)
         return (
             f"{n_unseen:,} of {n_values:,} values are levels that the fit did not see, "

@@ -132,7 +132,7 @@ def near_copies(X: Any, weights: NDArray | None = None) -> Indices | None:
             different = values[sample, 0]
             different = np.unique(different[np.isfinite(different)])
             if len(different):
-                range_of = float(np.subtract(*np.quantile(different, [0.75, 0.25])))
+                range_of = np.subtract(*np.quantile(different, [0.75, 0.25]))
                 # Of no use where it is no normal number
                 is_normal = np.finfo(np.float64).tiny / NEAR < range_of < np.inf
                 units[j] = NEAR * range_of * is_normal

@@ -144,8 +144,8 @@ def level_means(
     """
     used, place = np.unique(codes, return_inverse=True)
     L = len(used)
-    F = int(fold.max()) + 1
-    total = float(weight.sum())
+    F = fold.max() + 1
+    total = weight.sum()
     are_identifiers = total - L < LEAST_RECURRING * total
     if former is None and (are_identifiers or y.shape[1] > MOST_OUTPUTS):
         return None
@@ -268,7 +268,7 @@ def levels_differ(codes: NDArray, fold: NDArray, y: NDArray, weight: NDArray) ->
     y = y[:, np.square(y).max(axis=0) > 0]
     covariance = y.T @ (weight[:, np.newaxis] * y) / weight.sum()
     variance = np.diagonal(covariance)
-    n_folds = int(fold.max()) + 1
+    n_folds = fold.max() + 1
     size = len(n_rows) + 1
     columns = np.column_stack([weight, np.square(weight), weight[:, np.newaxis] * y])
     sums = group_sums(fold * size + place, columns, 1.0, n_folds * size)
@@ -302,34 +302,13 @@ def level_variances(codes: NDArray, y: NDArray, weight: NDArray) -> Floats:
     counted = (codes >= 0) & (weight > 0)
     _, place = np.unique(codes[counted], return_inverse=True)
     y, weight = y[counted], weight[counted]
-    n_levels, total = int(place.max(initial=-1)) + 1, float(weight.sum())
+    n_levels, total = place.max(initial=-1) + 1, weight.sum()
     if n_levels < 2 or total <= n_levels:
         return np.zeros(y.shape[1])
     y = _centred(y, weight)
     _, _, between, _ = variance_components(place, y, weight)
     between = np.maximum(between, 0.0)
     return between * (1 + 1 / n_levels) * (n_levels - 1) / max(n_levels - 3, 1)
-
-
-def typical_level(numbers: NDArray, n_levels: int, y: NDArray, weight: NDArray) -> int:
-    """Number of the level whose true mean target is nearest to the mean of all rows,
-    by what is known of it: fewer rows make it less certain.
-
-    Parameters
-    ----------
-    numbers : int array of shape (n,)
-        Levels 0, ..., `n_levels` - 1, and -1 for other rows.
-    n_levels : int
-    y : array of shape (n, K)
-    weight : array of shape (n,)
-    """
-    y = _centred(y, weight)
-    spread = (weight @ np.square(y)).sum() / weight.sum()
-    is_level = numbers >= 0
-    numbers, y, weight = numbers[is_level], y[is_level], weight[is_level]
-    n, means = group_means(numbers, y, weight, n_levels)
-    error = spread / np.maximum(n, np.finfo(np.float64).tiny)
-    return int(np.argmin(np.square(means).sum(axis=1) + error))
 
 
 def variance_components(

@@ -63,11 +63,10 @@ class RowSplits:
 
     def take(self, rows: slice | Indices) -> RowSplits:
         """The splits of some of the rows."""
-        taken: dict[str, Any] = {
-            name: None if values is None else values[rows]
-            for name, values in vars(self).items()
-        }
-        return RowSplits(**taken)
+        taken: list[Any] = [
+            None if values is None else values[rows] for values in vars(self).values()
+        ]
+        return RowSplits(*taken)
 
     @property
     def together(self) -> Indices:

@@ -352,7 +352,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         samples, summary = self._samples_of_numbers(X, rows)
         is_close = summary.high - summary.low < len(rows) / NUMBERED
         for i in np.flatnonzero(is_close):
-            j = int(index[i])
+            j = index[i]
             values = np.unique(samples[:, i])
             are_different = len(values) == len(samples)
             is_number = self.statistic_.kinds[j] == "number"
@@ -419,7 +419,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             name = self.statistic_.name(j)
             stand_in = stand_in_for_missing(samples[:, i])
             if stand_in is not None:
-                share = float(np.mean(samples[:, i] == stand_in))
+                share = np.mean(samples[:, i] == stand_in)
                 # Of few values beyond all others it is told below
                 if low[i] <= stand_in <= high[i] or share > MOST_OUTLYING:
                     warn(
@@ -442,8 +442,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             numbers.fill[i] = 0.0
             # Unless they are in rows of a larger table that are not at hand
             if beyond.any() and not keeps_far:
-                row = int(np.argmax(beyond))
-                n_more = int(beyond.sum()) - 1
+                row = np.argmax(beyond)
+                n_more = beyond.sum() - 1
                 more = f", as {n_more:,} more do," if n_more else ""
                 warn(
                     f"Column {name!r}: {values[row]:g}{more} lies more than "
@@ -884,7 +884,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """What `TextColumn.unseen` says; nothing of identifiers, most of which came
         once, as new ones are usual.
         """
-        n_values = self.statistic_.rows - int(self.statistic_.missing[column.index])
+        n_values = self.statistic_.rows - self.statistic_.missing[column.index]
         fewest = ROWS_A_LEVEL * len(column.categories)
         if column.means is not None:
             fewest = ROWS_A_MEAN * len(column.means.keys)

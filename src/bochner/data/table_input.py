@@ -242,7 +242,7 @@ def checked_matrix(X: Any, start: int = 0) -> Any:
 def finite_predictions(values: NDArray) -> NDArray:
     """The predictions; ValueError, which names a row, where they are not all finite."""
     if not are_finite(values):
-        row = int(np.isfinite(values.reshape(len(values), -1)).all(axis=1).argmin())
+        row = np.isfinite(values.reshape(len(values), -1)).all(axis=1).argmin()
         raise ValueError(
             f"Input X, row {row}: the prediction overflows, so large are the values; "
             "drop or clip such rows."

@@ -126,24 +126,6 @@ class Summary:
         )
         return cls(weights, mean, squares, low, high, many)
 
-    @classmethod
-    def of_sparse(cls, X: Any, weight: NDArray) -> Summary:
-        """Summary of the columns of a canonical CSR matrix."""
-        n, q = X.shape
-        if n == 0:
-            return cls.empty(q)
-        X = X.astype(np.float64)
-        weights = np.full(q, weight.sum())
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, variance = mean_variance_axis(X, axis=0, weights=weight)
-            squares = variance * weights
-        low, high = min_max_axis(X, axis=0)
-        has_zeros = np.bincount(X.indices, minlength=q) < n
-        is_between = (X.data > low[X.indices]) & (X.data < high[X.indices])
-        many = np.bincount(X.indices, is_between, q) > 0
-        many |= has_zeros & (low < 0.0) & (high > 0.0)
-        return cls(weights, mean, squares, low, high, many)
-
     def __add__(self, other: Summary) -> Summary:
         weight = self.weight + other.weight
         share = _ratio(other.weight, weight)
@@ -178,7 +160,7 @@ class Summary:
 
     def take(self, part: Any) -> Summary:
         """Summary of some of the variables."""
-        return Summary(**{name: array[part] for name, array in vars(self).items()})
+        return Summary(*(array[part] for array in vars(self).values()))
 
 
 def rounded(values: Any, scale: Any) -> Any:
@@ -197,11 +179,8 @@ def _ratio(sums: NDArray, weight: NDArray) -> NDArray:
 
 def _stack(summaries: Sequence[Summary]) -> Summary:
     """Summary of the variables of all `summaries`."""
-    parts = {
-        name: np.concatenate([vars(one)[name] for one in summaries])
-        for name in vars(summaries[0])
-    }
-    return Summary(**parts)
+    parts = zip(*(vars(one).values() for one in summaries), strict=True)
+    return Summary(*map(np.concatenate, parts))
 
 
 @dataclass
@@ -283,7 +262,19 @@ class TableStatistic:
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
-            summary = Summary.of_sparse(X, weight)
+            summary = Summary.empty(p)
+            if rows:
+                X = X.astype(np.float64)
+                weights = np.full(p, weight.sum())
+                with np.errstate(over="ignore", invalid="ignore"):
+                    mean, variance = mean_variance_axis(X, axis=0, weights=weight)
+                    squares = variance * weights
+                low, high = min_max_axis(X, axis=0)
+                has_zeros = np.bincount(X.indices, minlength=p) < rows
+                is_between = (X.data > low[X.indices]) & (X.data < high[X.indices])
+                many = np.bincount(X.indices, is_between, p) > 0
+                many |= has_zeros & (low < 0.0) & (high > 0.0)
+                summary = Summary(weights, mean, squares, low, high, many)
             return cls(rows, ["number"] * p, None, True, gaps, summary, {})
         is_matrix = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
         if is_matrix and not (kinds and "mixed" in kinds):
@@ -349,16 +340,16 @@ class TableStatistic:
         a, b = self, other
         if a.kinds != b.kinds:
             kinds = list(a.kinds)
-            for j, (mine, theirs) in enumerate(zip(a.kinds, b.kinds, strict=True)):
-                if mine == theirs or b.missing[j] == b.rows:
+            for k, (mine, theirs) in enumerate(zip(a.kinds, b.kinds, strict=True)):
+                if mine == theirs or b.missing[k] == b.rows:
                     continue
-                if a.missing[j] == a.rows:
-                    kinds[j] = theirs
+                if a.missing[k] == a.rows:
+                    kinds[k] = theirs
                 elif {mine, theirs} == {"text", "mixed"}:
-                    kinds[j] = "mixed"
+                    kinds[k] = "mixed"
                 else:
                     raise ValueError(
-                        f"column {a.name(j)!r} holds {theirs} values where the fit saw "
+                        f"column {a.name(k)!r} holds {theirs} values where the fit saw "
                         f"{mine} values"
                     )
             a, b = a._as_kinds(kinds), b._as_kinds(kinds)

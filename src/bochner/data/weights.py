@@ -43,7 +43,7 @@ def checked_weight(sample_weight: Any, X: Any) -> Floats | None:
         unmasked(sample_weight), np.empty((X.shape[0], 0)), dtype=np.float64
     )
     if (weight < 0).any():
-        row = int(np.argmax(weight < 0))
+        row = np.argmax(weight < 0)
         raise ValueError(
             f"sample_weight must not be negative; row {row} has {weight[row]}."
         )
@@ -130,10 +130,17 @@ def draw_rows(
     counted = np.arange(len(weights)) if are_unit(weights) else np.flatnonzero(weights)
     if len(counted) <= size:
         return counted, 1.0
-    relative_weights = weights_of(weights, counted) / float(weights.max())
+    relative_weights = weights_of(weights, counted) / weights.max()
     if np.ptp(relative_weights) == 0:
         return np.sort(rng.choice(counted, size, replace=False)), 1.0
-    share = _probabilities(relative_weights, size)
+    # Rows whose probability would be more than 1 are certain
+    certain = np.zeros(len(counted), bool)
+    while True:
+        rest = np.where(certain, 0.0, relative_weights)
+        share = np.where(certain, 1.0, (size - certain.sum()) * rest / rest.sum())
+        if not (share > 1.0).any():
+            break
+        certain |= share > 1.0
     order = rng.permutation(len(counted))
     ends = np.cumsum(share[order])
     drawn = np.searchsorted(
@@ -141,16 +148,3 @@ def draw_rows(
     )
     drawn = np.sort(order[np.unique(np.minimum(drawn, len(order) - 1))])
     return counted[drawn], size / len(counted) / share[drawn]
-
-
-def _probabilities(weight: NDArray, size: int) -> Floats:
-    """Probabilities that sum to `size`, in proportion to weights of 1 at most but
-    for rows that are certain.
-    """
-    certain = np.zeros(len(weight), bool)
-    while True:
-        rest = np.where(certain, 0.0, weight)
-        share = np.where(certain, 1.0, (size - certain.sum()) * rest / rest.sum())
-        if not (share > 1.0).any():
-            return share
-        certain |= share > 1.0

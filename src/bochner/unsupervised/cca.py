@@ -390,7 +390,7 @@ class CanonicalPairs:
         self.views = []
         for C in (covariances.xx, covariances.yy):
             values, vectors = eigh(C)
-            has_variance = values > ROUNDING[dtype] * max(float(values[-1]), 0.0)
+            has_variance = values > ROUNDING[dtype] * max(values[-1], 0.0)
             mean = max(values.mean(), 0.0)
             self.views.append((vectors[:, has_variance], values[has_variance], mean))
         (x, _, _), (y, _, _) = self.views

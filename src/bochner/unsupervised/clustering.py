@@ -93,7 +93,7 @@ class Clusterer(ClusterMixin, RowModel):
         self._begin()
         seed = self._seed()
         rows = self._open(X, sample_weight, seed)
-        counted = int(np.count_nonzero(rows.sample.weights))
+        counted = rows.sample.n_counted
         if rows.n_rows == rows.sample.n_rows and counted < self.n_clusters:
             raise ValueError(
                 f"n_clusters is {self.n_clusters}, and X has {counted} "
@@ -362,7 +362,7 @@ class KernelKMeans(Clusterer):
         centred, _, _, self.mean_, _ = moments.centred()
         r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
         values, vectors = leading(centred, r)
-        has_variance = values > ROUNDING * float(np.trace(moments.matrix[:-1, :-1]))
+        has_variance = values > ROUNDING * np.trace(moments.matrix[:-1, :-1])
         self.components_ = np.zeros((len(centred), 1))
         if has_variance.any():
             self.components_ = vectors[:, has_variance]

@@ -15,7 +15,6 @@ from sklearn.base import OutlierMixin
 from bochner.arrays import Floats
 from bochner.blocks import BLOCK_ROWS, LARGE_SAMPLE_ROWS
 from bochner.data.hashes import groups_of_copies, row_hashes
-from bochner.design.design import Design
 from bochner.design.reductions import Blocks
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import binary_unit
@@ -221,7 +220,24 @@ class NoveltyDetector(OutlierMixin, RowModel):
             posterior.root.astype(dtype),
             posterior.weight,
         )
-        counts = count_rows(rows.design(self.bins_, dtype))
+        # The bins of all rows are numbered, and the rows' weight in each is counted
+        design = rows.design(self.bins_, dtype)
+        by_grid: list[NDArray] = [np.zeros(0) for _ in self.bins_.values_]
+
+        def add(ids: NDArray, weight: NDArray, p: int) -> None:
+            bin_weights: NDArray = np.bincount(ids[p], weight, len(by_grid[p]))
+            bin_weights[: len(by_grid[p])] += by_grid[p]
+            by_grid[p] = bin_weights
+
+        for X, _, block_weight in Blocks(
+            design.source, design.block_rows, design.dtype, design.advance
+        ):
+            stored = self.bins_.fit_store(X)
+            if stored.order is not None:
+                block_weight = block_weight[stored.order]
+            in_threads(partial(add, stored.ids, block_weight), range(len(by_grid)))
+        self.bins_.finalize()
+        counts = np.concatenate(by_grid)
         self.familiarity_ = familiarity(counts).astype(dtype)[:, np.newaxis]
         ratio = moments.weight / weight.sum()
         suspicions = self._left_out(sample, weight, ratio, counts)
@@ -351,31 +367,6 @@ def bin_lengthscale(X: Any, weight: NDArray) -> float:
     return length
 
 
-def count_rows(design: Design) -> Floats:
-    """Number the bins of all rows of a design, and return the rows' weight in each,
-    shape (D,).
-
-    Its map is `BinningFeatures` that are drawn, without buckets, and ready for use
-    afterwards.
-    """
-    bins: Any = design.features
-    counts: list[NDArray] = [np.zeros(0) for _ in bins.values_]
-
-    def add(ids: NDArray, weight: NDArray, p: int) -> None:
-        bin_weights: NDArray = np.bincount(ids[p], weight, len(counts[p]))
-        bin_weights[: len(counts[p])] += counts[p]
-        counts[p] = bin_weights
-
-    for X, _, weight in Blocks(
-        design.source, design.block_rows, design.dtype, design.advance
-    ):
-        stored = bins.fit_store(X)
-        weight = weight if stored.order is None else weight[stored.order]
-        in_threads(partial(add, stored.ids, weight), range(len(counts)))
-    bins.finalize()
-    return np.concatenate(counts)
-
-
 def tail_table(values: NDArray, weight: NDArray) -> Floats:
     """Knots of the function log P(at least t), shape (m, 2): values t ascending, and
     the logarithms, falling.
@@ -392,7 +383,7 @@ def tail_table(values: NDArray, weight: NDArray) -> Floats:
     weight = weight[weight > 0]
     rounding = ROUNDING * np.abs(values).max()
     # A power of 2, which rounding of the values leaves as it is
-    unit = float(binary_unit(max(DIGITS * np.ptp(values), rounding)))
+    unit = binary_unit(max(DIGITS * np.ptp(values), rounding))
     knots, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
@@ -439,7 +430,7 @@ def log_tail(table: NDArray, values: NDArray) -> Floats:
     under = np.maximum(t[0] - values, 0.0)
     if len(t) == 1:
         return interpolated - over - log_share[0] * under / (1 + under)
-    start = min(int(np.searchsorted(-log_share, -np.log(TAIL))), len(t) - 2)
+    start = min(np.searchsorted(-log_share, -np.log(TAIL)), len(t) - 2)
     slope = (log_share[-1] - log_share[start]) / (t[-1] - t[start])
     return interpolated + slope * over - log_share[0] * under / (t[-1] - t[0] + under)
 

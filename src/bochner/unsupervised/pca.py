@@ -349,11 +349,11 @@ class KernelPCA(
         features = design.features
         D = moments.n_features
         wanted = D if self.n_components is None else min(self.n_components, D)
-        trace = float(np.trace(moments.matrix[:D, :D])) / moments.weight
+        trace = np.trace(moments.matrix[:D, :D]) / moments.weight
         centred = moments.centred()
         covariance = centred.gram / moments.weight
         # Of all directions, also of those that landmarks leave out
-        total = float(np.trace(covariance))
+        total = np.trace(covariance)
         if isinstance(features, NystroemFeatures):
             total += max(features.kernel.variance - trace, 0.0)
         largest = D - wanted, D - 1
@@ -362,7 +362,7 @@ class KernelPCA(
         vectors = vectors.T[::-1]
         least = ROUNDING[moments.dtype] * values[0]
         if self.n_components is None:
-            rank = max(int(np.count_nonzero(values > least)), 1)
+            rank = max(np.count_nonzero(values > least), 1)
             values = values[:rank]
             vectors = vectors[:rank]
         values = np.where(values > least, values, 0.0)
