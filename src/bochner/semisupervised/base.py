@@ -17,6 +17,7 @@ from bochner.engines.progress import progress
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
+from bochner.inputs.checks import require_target
 from bochner.semisupervised.smoothers import (
     Graph,
     Poisson,
@@ -198,10 +199,7 @@ def measured(y: NDArray) -> Floats:
 def checked_marks(y: Any, estimator: Any, mark: str) -> NDArray:
     """Targets as an array; ValueError where there are none at all."""
     if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y "
-            "is None."
-        )
+        require_target(estimator, y)
     y = values_of(y)
     targets = np.asarray(y)
     if not hasattr(y, "dtype") and targets.dtype.kind in "US":

@@ -29,7 +29,7 @@ from bochner.semisupervised.base import (
     of_all_rows,
     with_inferred_dtype,
 )
-from bochner.semisupervised.smoothers import Graph, Smooth, Smoother
+from bochner.semisupervised.smoothers import Smooth, Smoother
 from bochner.sources.rowwise import class_columns, rowwise
 from bochner.sources.scan import TableSummary
 
@@ -184,9 +184,35 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         """
         graph = self._fit_graph(X, y, sample_weight, groups)
         members = graph.targets.copy()
-        factors = self._factors(graph)
-        for targets in (graph.targets, graph.given):
-            targets *= factors
+        masses = graph.weight @ members
+        if not masses.all():
+            lost = self.classes_.tolist()[int(masses.argmin())]
+            raise ValueError(
+                f"All rows of class {lost!r} have the weight zero; give one of them "
+                "a positive one."
+            )
+        if self.class_prior is not None:
+            if self.method == "poisson":
+                raise ValueError(
+                    "method='poisson' gives each class its share of the labels, "
+                    "whatever class_prior is: use method='spreading' or 'ridge' with "
+                    "it."
+                )
+            wrong = (
+                f"class_prior must be {len(masses)} positive numbers, one for each "
+                f"class, got {self.class_prior!r}."
+            )
+            try:
+                prior = np.asarray(self.class_prior, np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(wrong) from None
+            are_positive = np.isfinite(prior) & (prior > 0)
+            if prior.shape != masses.shape or not are_positive.all():
+                raise ValueError(wrong)
+            # By these factors on its labels each class gets its share of all rows
+            factors = prior / prior.sum() * masses.sum() / masses
+            for targets in (graph.targets, graph.given):
+                targets *= factors
         few = bool(np.count_nonzero(members, axis=0).min() < FEW_LABELS)
 
         def judged(way: Smoother) -> tuple[float, tuple[Smooth, float]]:
@@ -267,36 +293,6 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             )
         self.classes_ = classes
         return Memberships(classes)
-
-    def _factors(self, graph: Graph) -> Floats:
-        """Factors on the labels of each class, by which it gets its share of all
-        rows.
-        """
-        masses = graph.weight @ graph.targets
-        if not masses.all():
-            lost = self.classes_.tolist()[int(masses.argmin())]
-            raise ValueError(
-                f"All rows of class {lost!r} have the weight zero; give one of them "
-                "a positive one."
-            )
-        if self.class_prior is None:
-            return np.ones(len(masses))
-        if self.method == "poisson":
-            raise ValueError(
-                "method='poisson' gives each class its share of the labels, whatever "
-                "class_prior is: use method='spreading' or 'ridge' with it."
-            )
-        wrong = (
-            f"class_prior must be {len(masses)} positive numbers, one for each "
-            f"class, got {self.class_prior!r}."
-        )
-        try:
-            prior = np.asarray(self.class_prior, np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(wrong) from None
-        if prior.shape != masses.shape or not (np.isfinite(prior) & (prior > 0)).all():
-            raise ValueError(wrong)
-        return prior / prior.sum() * masses.sum() / masses
 
     def _probabilities(self, scores: NDArray) -> Floats:
         """Probabilities of scores, up to the largest: next to a label they grow

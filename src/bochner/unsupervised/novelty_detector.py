@@ -239,8 +239,26 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self.bins_.finalize()
         counts = np.concatenate(by_grid)
         self.familiarity_ = familiarity(counts).astype(dtype)[:, np.newaxis]
-        ratio = moments.weight / weight.sum()
-        suspicions = self._left_out(sample, weight, ratio, counts)
+        # Both suspicions of the rows of the sample, each by all other rows. All copies
+        # of a row would make it look familiar; of levels that come again one row is left
+        # out, and none where all rows are equal
+        left_out = np.minimum(weight, 1.0)
+        group = groups_of_copies(sample)
+        if group is not None and not group.any():
+            left_out = np.zeros(len(weight))
+        elif group is not None:
+            copies = np.bincount(group, weight)[group] - weight
+            left_out = weight + moments.weight / weight.sum() * copies
+        forms = self._leverages(sample)
+        remainder = np.maximum(1 - left_out * forms, LEAST_LEFT)
+        stored = self.bins_.store(sample)
+        total = np.zeros(len(left_out))
+        for bin_numbers, start in zip(stored.ids, stored.offsets[:-1], strict=True):
+            others = counts[start + bin_numbers] - left_out
+            total += familiarity(np.maximum(others, 0.0))
+        # Single precision drops what rounding of leverages near 1 leaves to chance
+        leverage = np.log(forms / remainder).astype(np.float32)
+        suspicions = leverage.astype(np.float64), -total / len(stored.ids)
         self.leverage_table_, self.bin_table_ = (
             tail_table(suspicion, weight) for suspicion in suspicions
         )
@@ -272,32 +290,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
         starts = range(0, rows.shape[0], BLOCK_ROWS)
         blocks = (self.features_.rows(rows[a : a + BLOCK_ROWS]) for a in starts)
         return np.concatenate([self.leverage_.forms(Z) for Z in blocks])
-
-    def _left_out(
-        self, sample: Any, weight: NDArray, ratio: float, counts: NDArray
-    ) -> tuple[NDArray, NDArray]:
-        """Both suspicions of encoded rows of the fit, each by all others; `ratio` is
-        the weight of all rows of the fit over that of the sample.
-        """
-        # All copies of a row would make it look familiar; of levels that come again one
-        # row is left out, and none where all rows are equal
-        left_out = np.minimum(weight, 1.0)
-        group = groups_of_copies(sample)
-        if group is not None and not group.any():
-            left_out = np.zeros(len(weight))
-        elif group is not None:
-            copies = np.bincount(group, weight)[group] - weight
-            left_out = weight + ratio * copies
-        forms = self._leverages(sample)
-        remainder = np.maximum(1 - left_out * forms, LEAST_LEFT)
-        stored = self.bins_.store(sample)
-        total = np.zeros(len(left_out))
-        for bin_numbers, first in zip(stored.ids, stored.offsets[:-1], strict=True):
-            others = counts[first + bin_numbers] - left_out
-            total += familiarity(np.maximum(others, 0.0))
-        # Single precision drops what rounding of leverages near 1 leaves to chance
-        leverage = np.log(forms / remainder).astype(np.float32)
-        return leverage.astype(np.float64), -total / len(stored.ids)
 
     def _combined(self, leverage: NDArray, strangeness: NDArray) -> Floats:
         """Scores of rows by both suspicions."""
