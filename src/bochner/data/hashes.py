@@ -255,10 +255,11 @@ def _value_bits(values: Any) -> NDArray:
 
 def text_digests(texts: Iterable[str], size: int) -> bytes:
     """Hashes of texts, of `size` bytes each, the same in every process."""
-    encoded = (text.encode(errors="surrogatepass") for text in texts)
     return b"".join(
-        blake2b(text, digest_size=size, usedforsecurity=False).digest()
-        for text in encoded
+        blake2b(
+            text.encode(errors="surrogatepass"), digest_size=size, usedforsecurity=False
+        ).digest()
+        for text in texts
     )
 
 

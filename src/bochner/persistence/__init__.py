@@ -34,8 +34,7 @@ CLASSES = {
     for module, names in {
         "estimators.regressor": "KernelMachineRegressor",
         "estimators.classifier": "KernelMachineClassifier",
-        "semisupervised.semisupervised_classifier": "SemiSupervisedClassifier",
-        "semisupervised.semisupervised_regressor": "SemiSupervisedRegressor",
+        "semisupervised.models": "SemiSupervisedClassifier SemiSupervisedRegressor",
         "estimators.posterior": "Posterior",
         "estimators.incremental": "PartialFitState ValidationSample",
         "estimators.extrapolation": "PredictionBounds",

@@ -12,10 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.arrays import Floats
 
 # Of the largest weight: sums stay within single precision, and so do their reciprocals
-LEAST, MOST = (
-    1e-25,
-    1e25,
-)
+LEAST, MOST = 1e-25, 1e25
 Z = 1.959963984540054  # of 95 %
 
 
@@ -128,7 +125,7 @@ def equal_count_bins(
     below = np.cumsum(weight[order]) / weight.sum()
     ends = np.searchsorted(below, np.arange(1, n_bins) / n_bins * (1 - 1e-12))
     edges = x[order][np.minimum(ends, len(x) - 1)]
-    return np.unique(np.searchsorted(edges, x), return_inverse=True)[1].reshape(-1)
+    return np.unique(np.searchsorted(edges, x), return_inverse=True)[1]
 
 
 def reliability(

@@ -39,10 +39,7 @@ ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding
 TAIL = 0.02  # share of the rows whose excess tells how fast the tail falls
 # Lengthscale of bins over the median distance; how much finer ones are looked at for
 # that
-FINEST, NARROW = (
-    0.4,
-    4,
-)
+FINEST, NARROW = 0.4, 4
 MEETING = 0.0015  # share of pairs that share a bin of the finer ones, at least
 HALF = 0.1  # rows of a bin that is half as familiar as one of very many rows
 # Share of the kernel's lengthscale to which rows are rounded that are to be recognised:
@@ -195,9 +192,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self
         """
         self._begin()
-        share = None
-        if not isinstance(self.contamination, str):
-            share = float(self.contamination)
         seed = self._seed()
         rows = self._open(X, sample_weight, seed, np.float64)
         # Of few rows each moves the leverages much
@@ -240,8 +234,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
         counts = np.concatenate(by_grid)
         self.familiarity_ = familiarity(counts).astype(dtype)[:, np.newaxis]
         # Both suspicions of the rows of the sample, each by all other rows. All copies
-        # of a row would make it look familiar; of levels that come again one row is left
-        # out, and none where all rows are equal
+        # of a row would make it look familiar; of levels that come again one row is
+        # left out, and none where all rows are equal
         left_out = np.minimum(weight, 1.0)
         group = groups_of_copies(sample)
         if group is not None and not group.any():
@@ -263,7 +257,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
             tail_table(suspicion, weight) for suspicion in suspicions
         )
         self.known_ = self.known_scores_ = None
-        if share is None:
+        if isinstance(self.contamination, str):
             scores = self._combined(*suspicions)
             self.offset_ = alarm_level(scores, weight, float(self.false_alarms))
             return self
@@ -274,7 +268,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
             hashes = self._rounded_hashes(sample)
             self.known_, first = np.unique(hashes, return_index=True)
             self.known_scores_ = scores[first]
-        self.offset_ = weighted_quantile(scores, weight, share)
+        self.offset_ = weighted_quantile(scores, weight, float(self.contamination))
         return self
 
     def _rounded_hashes(self, rows: Rows) -> NDArray[np.uint64]:
