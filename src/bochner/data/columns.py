@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
-from types import NoneType
 from typing import Any
 
 import narwhals as nw
@@ -73,9 +72,7 @@ PLAIN = {
     "datetime": f"datetime{WRITTEN}year/month/day",
     "time": f"time{WRITTEN}hour:minute",
 }
-NUMBERS = frozenset({bool, int, float, NoneType})  # types of values of polars
 SURROGATE = re.compile("[\ud800-\udfff]")
-FEW_ROWS = 100  # that are no work for threads, and are checked at once
 
 
 def label_text(label: Any) -> str:
@@ -259,31 +256,6 @@ def library_of(X: Any) -> str | None:
     library = type(X).__module__.partition(".")[0]
     is_frame = type(X).__name__ == "DataFrame"
     return library if is_frame and library in ("pandas", "polars") else None
-
-
-def few_values(X: Any) -> tuple[list[str] | None, NDArray] | None:
-    """Names and values of a few rows, numbers or objects of Python, of shape (n, p): of
-    an array of numbers, or of a frame of pandas or polars; None of all else.
-
-    To make a series of each column takes longer than a prediction for a row.
-    """
-    library = library_of(X)
-    is_array = type(X) is np.ndarray and X.ndim == 2
-    is_array = is_array and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
-    if not (library or is_array) or not 0 < len(X) <= FEW_ROWS:
-        return None
-    if is_array:
-        return None, X
-    # Numbers that are categories would look like others
-    if library == "pandas" and any(
-        hasattr(dtype, "pyarrow_dtype")
-        or (hasattr(dtype, "categories") and dtype.categories.dtype.kind != "O")
-        for dtype in X.dtypes
-    ):
-        return None
-    is_polars = library == "polars"
-    values = np.array(X.rows(), dtype=object) if is_polars else X.to_numpy()
-    return list(X.columns), values
 
 
 def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:
