@@ -101,7 +101,7 @@ class SemiSupervised(RowModel):
         Parameters
         ----------
         flows : bool
-            Whether there are so few targets that "auto" is Poisson learning.
+            Whether "auto" is Poisson learning, as with a few targets.
         judged : callable
             The loss of values left out by a way, infinite where it is not known, and
             what comes of the way.
