@@ -94,7 +94,7 @@ class SemiSupervised(RowModel):
         return graph
 
     def _chosen(
-        self, flows: bool, judged: Callable[[Smoother], tuple[float, Any]]
+        self, flows: bool, loss_of: Callable[[Smoother], tuple[float, Any]]
     ) -> Any:
         """What comes of the way to a function of the least loss; the losses are kept.
 
@@ -102,7 +102,7 @@ class SemiSupervised(RowModel):
         ----------
         flows : bool
             Whether "auto" is Poisson learning, as with a few targets.
-        judged : callable
+        loss_of : callable
             The loss of values left out by a way, infinite where it is not known, and
             what comes of the way.
         """
@@ -115,7 +115,7 @@ class SemiSupervised(RowModel):
             ways.append(Spreading(given or ALPHA))
         if method in ("auto", "ridge"):
             ways += [SmoothRidge(count, one) for count in COUNTS for one in PENALTIES]
-        candidates = [(way, *judged(way)) for way in ways]
+        candidates = [(way, *loss_of(way)) for way in ways]
         self.method_scores_ = {
             str(way): loss for way, loss, _ in candidates if np.isfinite(loss)
         }

@@ -221,7 +221,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
                 targets *= factors
         few = bool(np.count_nonzero(members, axis=0).min() < FEW_LABELS)
 
-        def judged(way: Smoother) -> tuple[float, tuple[Smooth, float]]:
+        def loss_of(way: Smoother) -> tuple[float, tuple[Smooth, float]]:
             """Log loss of labels left out; scores in deviations, and the slope of their
             probabilities.
             """
@@ -242,7 +242,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
 
         # Poisson learning gives every class its share of the labels
         flows = few and self.class_prior is None
-        smooth, self.slope_ = self._chosen(flows, judged)
+        smooth, self.slope_ = self._chosen(flows, loss_of)
         # What becomes of the rows of the fit, and coefficients for others
         self.transduction_ = self.label_distributions_ = None
         self.feature_weights_, scores = of_all_rows(graph, smooth)
@@ -468,7 +468,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         for targets in (graph.targets, graph.given):
             targets[:, :-1] = (targets[:, :-1] - self.mean_) / self.scale_
 
-        def judged(way: Smoother) -> tuple[float, Smooth]:
+        def loss_of(way: Smoother) -> tuple[float, Smooth]:
             """Squared error of targets left out, and the function."""
             smooth = way.fit(graph)
             out = smooth.left_out
@@ -478,7 +478,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
                 loss = float(np.average(errors.mean(axis=1), weights=weight))
             return loss, smooth
 
-        smooth = self._chosen(False, judged)
+        smooth = self._chosen(False, loss_of)
         self.feature_weights_, values = of_all_rows(graph, smooth)
         self.transduction_ = None if values is None else self._numbers(values)
         return self
