@@ -35,7 +35,7 @@ from bochner.engines.algebra import product
 from bochner.engines.local import for_tiles, require_memory
 from bochner.features.stored import Stored, StoredBytes, StoredFloats, StoredRows
 from bochner.kernels import Kernel
-from bochner.kernels.base import clone_with_mark
+from bochner.kernels.base import Marked
 from bochner.sources.dask_parts import blocks_of, first_blocks, is_collection
 from bochner.sources.rows import concat
 from bochner.sources.rowwise import rowwise
@@ -218,7 +218,7 @@ class KernelParameter(BaseEstimator):
 
 
 class FeatureMap(
-    Cached, ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelParameter
+    Marked, Cached, ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelParameter
 ):
     """A map from rows to D features, and a scikit-learn transformer.
 
@@ -237,11 +237,6 @@ class FeatureMap(
     A map does not change thereafter, until it is drawn again. The rows that these
     methods take are checked already: float32 or float64, dense or CSR.
     """
-
-    encoded_: bool = False  # whether it is of rows in units that an encoder has made
-
-    def __sklearn_clone__(self) -> Any:
-        return clone_with_mark(self)
 
     n_features_in_: int
     # Of a data frame, also where they are no strings

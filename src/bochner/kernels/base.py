@@ -21,28 +21,24 @@ from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import SpectralMeasure
 
 
-def clone_with_mark(part: Any) -> Any:
-    """Clone a kernel or a map as scikit-learn does; one of encoded rows stays marked
-    as such.
-    """
-    from sklearn.base import _clone_parametrized
+class Marked:
+    """What may be of rows in units that an encoder has made, as its copies then are."""
 
-    copy = _clone_parametrized(part)
-    if part.encoded_:
-        copy.encoded_ = True
-    return copy
+    encoded_: bool = False
+
+    def __sklearn_clone__(self) -> Any:
+        from sklearn.base import _clone_parametrized
+
+        copy = _clone_parametrized(self)
+        if self.encoded_:
+            copy.encoded_ = True
+        return copy
 
 
-class Parametrised:
+class Parametrised(Marked):
     """What keeps the arguments of its constructor as attributes: it compares, hashes
     and prints by them.
     """
-
-    # Whether it is of rows in units that an encoder has made
-    encoded_: ClassVar[bool] = False
-
-    def __sklearn_clone__(self) -> Any:
-        return clone_with_mark(self)
 
     def __post_init__(self) -> None:
         self._validate()
