@@ -143,29 +143,6 @@ class DenseFeatures(ABC):
         )
 
 
-class DenseView(DenseFeatures):
-    """A map that holds others, all of dense features, as one to dense arrays.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        Drawn, with a method `write`.
-    """
-
-    def __init__(self, features: Any) -> None:
-        self.features = features
-
-    @property
-    def n_features_out(self) -> int:
-        return self.features.n_features_out
-
-    def bounds(self) -> NDArray | None:
-        return self.features.bounds()
-
-    def write(self, X: Rows, out: NDArray) -> None:
-        self.features.write(X, out)
-
-
 class Cached:
     """What is made of the arrays of an object once, for later calls, and never part of
     a file.
@@ -392,18 +369,12 @@ class FeatureMap(
     @property
     def dense(self) -> DenseFeatures | None:
         """The drawn map as one to dense arrays; None where its features are sparse."""
-        return DenseView(self) if self.is_dense else None
+        return self if self.is_dense and isinstance(self, DenseFeatures) else None
 
     @property
     def is_dense(self) -> bool:
         """Whether the features of the drawn map are dense."""
         return False
-
-    def bounds(self) -> NDArray | None:
-        """Largest size of the entries of each column, shape (D,); None where they
-        have none.
-        """
-        return None
 
     def centres(self, X: Rows, weight: NDArray) -> list[NDArray | None]:
         """Mean features of some rows of the dense parts, None for the others: what may
@@ -494,11 +465,6 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
     """A map whose features are always dense."""
 
     is_dense = True
-
-    @property
-    def dense(self) -> DenseFeatures:
-        """The map itself."""
-        return self
 
     def map_rows(self, X: Rows) -> NDArray:
         """Features of rows that are checked, shape (n, D)."""

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from bochner.engines.local import for_rows, in_threads, require_memory, tiles
 from bochner.features.base import (
     Centres,
-    DenseView,
+    DenseFeatures,
     FeatureMap,
     Rows,
     random_generator,
@@ -453,10 +453,17 @@ def hashed_bins(features: FeatureMap) -> BinningFeatures | None:
     return inner if isinstance(inner, BinningFeatures) and inner.has_buckets else None
 
 
-class DenseBins(DenseView):
+class DenseBins(DenseFeatures):
     """Hashed bins as dense rows, zeros and all: for few rows, of which most solvers ask
     for nothing else.
     """
+
+    def __init__(self, features: FeatureMap) -> None:
+        self.features = features
+
+    @property
+    def n_features_out(self) -> int:
+        return self.features.n_features_out
 
     def write(self, X: Rows, out: NDArray) -> None:
         out[:, : self.n_features_out] = self.features.map_rows(X).toarray()

@@ -21,6 +21,7 @@ from bochner.data.table_input import as_dense
 from bochner.features.base import (
     Centres,
     DenseFeatureMap,
+    DenseFeatures,
     FeatureMap,
     Rows,
 )
@@ -103,7 +104,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
             ) from None
 
 
-class ConcatenatedFeatures(FeatureMap):
+class ConcatenatedFeatures(FeatureMap, DenseFeatures):
     """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so
     that k = w_1 k_1 + w_2 k_2 + ...
 
@@ -318,9 +319,9 @@ class ConcatenatedFeatures(FeatureMap):
         """Features of rows that are checked: an array or, where one of the maps gives
         such, a csr_matrix.
         """
-        if (dense := self.dense) is not None:
-            dense.require_output(X, self.remedy)
-            return dense.rows(X)
+        if self.is_dense:
+            self.require_output(X, self.remedy)
+            return self.rows(X)
         parts = [_as_csr(part.map_rows(X)) * scale for part, scale, _ in self._each()]
         return sp.csr_matrix(sp.hstack(parts, format="csr"))
 

@@ -19,7 +19,7 @@ from bochner.data.table_input import checked_sparse
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
-from bochner.features.base import Cached, Centres, FeatureMap, Rows
+from bochner.features.base import Cached, Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.stored import Stored
 from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
@@ -376,7 +376,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     return metric.mixed(metric.linear_, total / (total.sum() or 1.0))
 
 
-class MetricFeatures(FeatureMap):
+class MetricFeatures(FeatureMap, DenseFeatures):
     """A feature map of learned coordinates.
 
     Parameters
@@ -453,10 +453,6 @@ class MetricFeatures(FeatureMap):
         """Whether the features of the map are dense."""
         inner: Any = getattr(self, "features_", self.features)
         return inner.is_dense
-
-    def bounds(self) -> NDArray | None:
-        """Largest size of the entries of each column, shape (D,), or None."""
-        return self.features_.bounds()
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows, where these are dense, into the first
