@@ -12,7 +12,6 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bochner.arrays import Floats
 from bochner.blocks import BLOCK_ROWS
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
@@ -146,12 +145,14 @@ class AnchorFeatures(FeatureMap):
         """Find the landmarks of a sample of the rows, by k-means on 32 rows for each
         of them at most.
         """
+        from sklearn.cluster import MiniBatchKMeans
+
         rng = np.random.default_rng(self.seed_)
-        rows = np.flatnonzero(weight)
-        if len(rows) > self.sample_rows:
-            rows = np.sort(rng.choice(rows, self.sample_rows, replace=False))
-        X = X[rows]
-        weight = weight[rows]
+        counted = np.flatnonzero(weight)
+        if len(counted) > self.sample_rows:
+            counted = np.sort(rng.choice(counted, self.sample_rows, replace=False))
+        X = X[counted]
+        weight = weight[counted]
         self._caches = {}
         self.normalized_ = bool(self.normalize)
         if self.normalize == "auto":
@@ -164,39 +165,47 @@ class AnchorFeatures(FeatureMap):
                 self.origin_ = X.mean(axis=0, dtype=np.float64)
         seeds = rng.integers(2**31, size=2).tolist()
         if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
+            from sklearn.decomposition import TruncatedSVD
+
             # Rows of a table may be sorted
             chosen: NDArray = np.arange(X.shape[0])
             if len(chosen) > AXES_ROWS:
                 axes_rng = np.random.default_rng(seeds[0])
                 chosen = np.sort(axes_rng.choice(chosen, AXES_ROWS, replace=False))
-            self.directions_ = self._principal(X[chosen], weight[chosen], seeds[0])
+            # The directions of largest variance, of sparse rows of largest squares
+            rows = X[chosen]
+            mass = weight[chosen]
+            scale = np.sqrt(mass / mass.mean())
+            if isinstance(X, np.ndarray):
+                rows = self.coordinates(rows)
+                rows -= np.average(rows, axis=0, weights=mass).astype(rows.dtype)
+            elif self.normalized_:
+                lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), rows)
+                scale = scale / np.where(lengths > 0, lengths, 1)
+            rows = sp.diags_array(scale) @ rows
+            q = int(self.n_directions)
+            self.directions_ = np.eye(X.shape[1], q)
+            if abs(rows).max():
+                axes = TruncatedSVD(q, random_state=seeds[0]).fit(rows)
+                self.directions_ = axes.components_.T
+        # Centres of k-means of distinct rows, in order; the rows themselves where these
+        # are not more
         first, mass = distinct_rows(X, weight)
         U = self.coordinates(X[first])
-        self.landmarks_ = _centres(U, mass, int(self.n_components), seeds[1])
+        if len(U) > self.n_components:
+            means = MiniBatchKMeans(
+                int(self.n_components), init="random", n_init=1, batch_size=BLOCK_ROWS,
+                max_iter=EPOCHS, tol=0.0, max_no_improvement=None,
+                reassignment_ratio=0.0, random_state=seeds[1],
+            )  # fmt: skip
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                U = means.fit(U, sample_weight=mass / mass.mean()).cluster_centers_
+        self.landmarks_ = np.unique(U, axis=0)
         self.reach_ = max(min(self._most_neighbors, len(self.landmarks_) - 1), 1)
         if isinstance(self.n_neighbors, str):
             shown = rng.permutation(X.shape[0])[: SHOWN_ROWS * self.n_features_out]
             self.reach_ = _connecting(self.neighbors(X[shown])[0], self.n_features_out)
-
-    def _principal(self, X: Rows, weight: NDArray, seed: int) -> Floats:
-        """The directions of largest variance, shape (d, q), of sparse rows of largest
-        squares.
-        """
-        from sklearn.decomposition import TruncatedSVD
-
-        q = int(self.n_directions or 0)
-        scale = np.sqrt(weight / weight.mean())
-        rows: Any = X
-        if isinstance(X, np.ndarray):
-            rows = self.coordinates(X)
-            rows -= np.average(rows, axis=0, weights=weight).astype(rows.dtype)
-        elif self.normalized_:
-            lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), X)
-            scale = scale / np.where(lengths > 0, lengths, 1)
-        rows = sp.diags_array(scale) @ rows
-        if not abs(rows).max():
-            return np.eye(X.shape[1], q)
-        return TruncatedSVD(q, random_state=seed).fit(rows).components_.T
 
     @property
     def sample_rows(self) -> int:
@@ -232,21 +241,6 @@ class AnchorFeatures(FeatureMap):
             return U
         return U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
 
-    def _squared_distances(self, X: Rows) -> NDArray:
-        """Of some rows from all landmarks, shape (b, m)."""
-        landmarks = self._in(X.dtype, "landmarks_")
-        U = self.coordinates(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            D = U @ landmarks.T
-            D *= -2
-            D += np.einsum("ij,ij->i", landmarks, landmarks)
-            squares = np.einsum("ij,ij->i", U, U)
-            D += squares[:, np.newaxis]
-        # Rows so far that no landmark is nearer than another
-        largest = np.finfo(D.dtype).max
-        D[~(squares < largest / 4)] = largest
-        return np.maximum(D, 0, out=D)
-
     def neighbors(self, X: Rows) -> tuple[NDArray[np.int32], NDArray]:
         """Nearest landmarks of the rows, the nearest first, and their weights, both
         of shape (n, s).
@@ -258,7 +252,19 @@ class AnchorFeatures(FeatureMap):
         tile = max(TILE_BYTES // row_bytes // STEP, 1) * STEP
 
         def find(rows: slice) -> None:
-            ids[rows], weights[rows] = _nearest(self._squared_distances(X[rows]), s)
+            landmarks = self._in(X.dtype, "landmarks_")
+            U = self.coordinates(X[rows])
+            # Squared distances from all landmarks
+            with np.errstate(over="ignore", invalid="ignore"):
+                D = U @ landmarks.T
+                D *= -2
+                D += np.einsum("ij,ij->i", landmarks, landmarks)
+                squares = np.einsum("ij,ij->i", U, U)
+                D += squares[:, np.newaxis]
+            # Rows so far that no landmark is nearer than another
+            largest = np.finfo(D.dtype).max
+            D[~(squares < largest / 4)] = largest
+            ids[rows], weights[rows] = _nearest(np.maximum(D, 0, out=D), s)
 
         for_tiles(find, X.shape[0], tile)
         return ids, weights
@@ -340,22 +346,3 @@ def _has_directions(X: Rows) -> bool:
         return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
     most = (1 - LOWEST) * X.shape[0] * len(varies)
     return bool((low >= 0).all() and X.nnz <= most)
-
-
-def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:
-    """Centres of k-means of distinct rows, in order; the rows themselves where these
-    are not more.
-    """
-    from sklearn.cluster import MiniBatchKMeans
-
-    rows = X
-    if len(X) > most:
-        means = MiniBatchKMeans(
-            most, init="random", n_init=1, batch_size=BLOCK_ROWS,
-            max_iter=EPOCHS, tol=0.0, max_no_improvement=None,
-            reassignment_ratio=0.0, random_state=seed,
-        )  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            rows = means.fit(X, sample_weight=weight / weight.mean()).cluster_centers_
-    return np.unique(rows, axis=0)

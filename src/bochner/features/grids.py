@@ -113,20 +113,20 @@ class Table:
             )
             done += more
             if done < len(hashes):
-                self._grow()
-
-    def _grow(self) -> None:
-        capacity = GROWTH * len(self.keys)
-        if capacity >= LARGE_TABLE:
-            require_memory(
-                24 * capacity,
-                f"A table of {capacity:,} bins",
-                "Use larger lengthscales or fewer n_grids.",
-            )
-        larger = Table(capacity)
-        larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
-        larger.counts[: self.count] = self.counts[: self.count]
-        self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
+                # The table is full
+                capacity = GROWTH * len(self.keys)
+                if capacity >= LARGE_TABLE:
+                    require_memory(
+                        24 * capacity,
+                        f"A table of {capacity:,} bins",
+                        "Use larger lengthscales or fewer n_grids.",
+                    )
+                larger = Table(capacity)
+                larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
+                larger.counts[: self.count] = self.counts[: self.count]
+                self.keys = larger.keys
+                self.counts = larger.counts
+                self.slots = larger.slots
 
 
 def number_hashes(
@@ -188,13 +188,9 @@ class Lookups:
             return
         rise = bool(np.all(np.diff(offsets) >= 0))
         _require(rise and offsets[0] == 0 and offsets[-1] == len(keys))
-        self._fill()
-
-    def _fill(self) -> None:
-        """Make the tables: of few bins a quarter full at most, lest look-ups search,
-        of many bins half full.
-        """
-        sizes = np.diff(self.offsets)
+        # Of few bins tables are a quarter full at most, lest look-ups search, of many
+        # bins half full
+        sizes = np.diff(offsets)
         slots = np.maximum(np.where(sizes < MANY_BINS, 4, 2) * sizes, 2)
         named_by = np.ceil(np.log2(slots)).astype(np.int64)
         self.starts = np.concatenate([[0], np.cumsum(1 << named_by)])
@@ -352,7 +348,7 @@ class Grids:
         sample = X[:: max(len(X) // SAMPLE_ROWS, 1)]
         tile = by_columns(sample)
         n_bins = [
-            n_distinct(self._hash(tile, p))
+            n_distinct(self.hashes(tile, p))
             for p in range(min(len(self), SAMPLED_GRIDS))
         ]
         if np.mean(n_bins) < MANY_OWN * len(sample):
@@ -362,14 +358,7 @@ class Grids:
             cuts = spread * self.inverses.sum(axis=(0, 1))
         return np.argsort(X[:, np.argmax(cuts)], kind="stable")
 
-    def number(
-        self, tiles: list[tuple[slice, Any]], p: int, numbers: Numbers, ids: NDArray
-    ) -> None:
-        """Write the number of each row's bin in grid p into `ids`."""
-        for rows, tile in tiles:
-            numbers(p, self._hash(tile, p), ids[rows])
-
-    def _hash(self, tile: Any, p: int) -> NDArray[np.int64]:
+    def hashes(self, tile: Any, p: int) -> NDArray[np.int64]:
         """Hashes of the bins of a tile's rows in grid p."""
         from bochner.loops.bins import hash_dense, hash_sparse
 

@@ -19,7 +19,6 @@ from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel, Stationary
-from bochner.kernels.base import Leaf
 from bochner.kernels.functions import FromSpectrum
 
 
@@ -186,23 +185,22 @@ def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> Flo
     columns.
     """
     total = np.zeros((len(X), len(Y)))
+    d = X.shape[1]
     for variance, factors in kernel.terms():
         values = np.full(total.shape, float(variance))
         for factor in factors:
-            for j in factor.columns(X.shape[1]).tolist():
-                values *= 1 - share + share * _of_column(factor, j, X, Y)
+            for j in factor.columns(d).tolist():
+                # The kernel of rows that differ in one column alone
+                if isinstance(factor, Stationary):
+                    scale = float(np.broadcast_to(factor.lengthscale, d)[j])
+                    alone = clone(factor).set_params(lengthscale=scale)
+                    of_column = alone(X[:, [j]], Y[:, [j]])
+                else:
+                    is_column = np.arange(d) == j
+                    of_column = factor(X * is_column, Y * is_column)
+                values *= 1 - share + share * of_column
         total += values
     return total
-
-
-def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> Floats:
-    """The kernel of rows that differ in one column alone."""
-    d = X.shape[1]
-    if not isinstance(factor, Stationary):
-        alone = np.arange(d) == j
-        return factor(X * alone, Y * alone)
-    scale = float(np.broadcast_to(factor.lengthscale, d)[j])
-    return clone(factor).set_params(lengthscale=scale)(X[:, [j]], Y[:, [j]])
 
 
 def is_dense(features: Any) -> bool:

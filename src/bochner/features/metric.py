@@ -219,7 +219,16 @@ class Metric(Cached):
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
                 out *= scale
                 if len(warped):
-                    out[:, self.warped_] = self._warps(rows[:, warped]).T
+                    from bochner.loops import coordinates
+
+                    # Double precision in a row for each column that is warped
+                    V = rows[:, warped].T.astype(np.float64, order="C")
+                    low = np.empty(coordinates.TILE_ROWS, np.uint64)
+                    last = np.uint64(self.knots_.shape[1] - 1)
+                    coordinates.warp(
+                        V, self.knots_, self.levels_, self.slopes_, low, last
+                    )
+                    out[:, self.warped_] = V.T
 
         # The rows of a tile are one thread's already
         if len(X) <= BLOCK_ROWS:
@@ -227,18 +236,6 @@ class Metric(Cached):
         else:
             for_rows(write, len(X), BLOCK_ROWS)
         return U
-
-    def _warps(self, columns: NDArray) -> NDArray:
-        """Columns of rows that are warped, shape (rows, w), as coordinates of shape
-        (w, rows), in double precision.
-        """
-        from bochner.loops import coordinates
-
-        V = columns.T.astype(np.float64, order="C")
-        low = np.empty(coordinates.TILE_ROWS, np.uint64)
-        last = np.uint64(self.knots_.shape[1] - 1)
-        coordinates.warp(V, self.knots_, self.levels_, self.slopes_, low, last)
-        return V
 
     def _check_arrays(self) -> None:
         """Refuse arrays that do not fit together, of which the compiled loop of the
