@@ -257,7 +257,14 @@ class Reweighted:
             if self.objective(F, coef) <= before + ENOUGH * length * min(slope, 0.0):
                 break
             if attempt == 0 and self.loss.coupled:
-                share = self._share_within_reach(changes)
+                # Share that each class goes, (K, 1), so that its score gains no more
+                # than `REACH` on that of the own class of any row
+                gains = []
+                for rows, change in zip(self.rows, changes, strict=True):
+                    of_own_class = np.where(rows.Y > 0, change, 0).sum(axis=0)
+                    gains.append((change - of_own_class).max(axis=1, keepdims=True))
+                share = REACH / np.maximum(np.max(gains, axis=0), REACH)
+                share = share.astype(self.dtype)
                 constant = share[:, 0] * constant
                 step = share * step
                 changes = [share * change for change in changes]
@@ -267,17 +274,6 @@ class Reweighted:
             return max(-slope, 0.0), False
         self.move_to(coef, self.offset + length * constant, F)
         return max(-slope, 0.0), True
-
-    def _share_within_reach(self, changes: list[NDArray]) -> NDArray:
-        """Share of a step that each class goes, (K, 1), so that its score gains no more
-        than `REACH` on that of the own class of any row.
-        """
-        gains = []
-        for rows, change in zip(self.rows, changes, strict=True):
-            change_of_own_class = np.where(rows.Y > 0, change, 0).sum(axis=0)
-            gains.append((change - change_of_own_class).max(axis=1, keepdims=True))
-        share: NDArray = REACH / np.maximum(np.max(gains, axis=0), REACH)
-        return share.astype(self.dtype)
 
     def move_to(self, coef: NDArray, offset: NDArray, F: list[NDArray]) -> None:
         """Go to coefficients and offsets that give these fitted values."""

@@ -425,6 +425,13 @@ def kernel_error(
         bound, claim = guarantee(
             single, lambda: prepare(X), float(confidence), new_bins
         )
+    size = np.abs(errors)
+    mean, (mean_low, mean_high) = _mean(size, float(confidence), share)
+    square, (low, high) = _mean(errors**2, float(confidence), share)
+    bias, bias_interval = _mean(errors, float(confidence), share)
+    beyond = 0.0
+    if share < 1:
+        beyond = float(-np.expm1(np.log1p(-float(confidence)) / len(errors)))
     return KernelError(
         features=type(single.features).__name__,
         n_components=int(probe.shape[1]),
@@ -433,34 +440,18 @@ def kernel_error(
         else None,
         n_pairs=pairs.shape[1],
         confidence=float(confidence),
-        **_summary(errors, float(confidence), share),
+        mean_absolute=mean,
+        mean_absolute_interval=(max(mean_low, 0.0), mean_high),
+        root_mean_square=sqrt(square),
+        root_mean_square_interval=(sqrt(max(low, 0.0)), sqrt(high)),
+        bias=bias,
+        bias_interval=bias_interval,
+        maximum=float(size.max()),
+        beyond=beyond,
         groups=tuple(groups),
         bound=bound,
         claim=claim,
     )
-
-
-def _summary(errors: NDArray, confidence: float, known_share: float) -> dict[str, Any]:
-    """Mean absolute error, root mean square error and bias with their intervals, the
-    maximum and what it says.
-    """
-    size = np.abs(errors)
-    mean, (mean_low, mean_high) = _mean(size, confidence, known_share)
-    square, (low, high) = _mean(errors**2, confidence, known_share)
-    bias, bias_interval = _mean(errors, confidence, known_share)
-    beyond = 0.0
-    if known_share < 1:
-        beyond = float(-np.expm1(np.log1p(-confidence) / len(errors)))
-    return {
-        "mean_absolute": mean,
-        "mean_absolute_interval": (max(mean_low, 0.0), mean_high),
-        "root_mean_square": sqrt(square),
-        "root_mean_square_interval": (sqrt(max(low, 0.0)), sqrt(high)),
-        "bias": bias,
-        "bias_interval": bias_interval,
-        "maximum": float(size.max()),
-        "beyond": beyond,
-    }
 
 
 def _mean(

@@ -256,24 +256,14 @@ def binning_claim(kernel: Kernel, region: Region, proof: str) -> LogBound:
                 + np.log(breaks.sum())
                 - (n_grids * eps**2 / 8 + np.log(eps)) / (d + 1)
             )
-        return float(
-            np.min(
-                _log_boxes(breaks, eps) - 2 * n_grids * (eps * (1 - SHARES[:, 0])) ** 2
-            )
-        )
+        # Log of twice the number of boxes, for each share of eps that brackets may cost
+        boxes = np.full(len(SHARES), np.log(2))
+        for start in range(0, d, 256):
+            cells = np.ceil(2 * d * breaks[start : start + 256] / (SHARES * eps))
+            boxes += np.log1p(cells * ((cells + 1) / 2)).sum(axis=1)
+        return float(np.min(boxes - 2 * n_grids * (eps * (1 - SHARES[:, 0])) ** 2))
 
     return log_bound
-
-
-def _log_boxes(breaks: NDArray, eps: float) -> NDArray:
-    """Log of twice the number of boxes, for each share of eps that brackets may
-    cost.
-    """
-    total = np.full(len(SHARES), np.log(2))
-    for start in range(0, len(breaks), 256):
-        cells = np.ceil(2 * len(breaks) * breaks[start : start + 256] / (SHARES * eps))
-        total += np.log1p(cells * ((cells + 1) / 2)).sum(axis=1)
-    return total
 
 
 def least_error(claim: LogBound, size: int, delta: float) -> float:
