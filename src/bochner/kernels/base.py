@@ -290,9 +290,11 @@ class Leaf(Kernel):
         be infinite, or NaN if unknown.
         """
 
-    @abstractmethod
     def covariance(self, n_features: int) -> Floats:
-        """E[w w'], shape (n_features, n_features)."""
+        """E[w w'], shape (n_features, n_features); by default coordinates are
+        uncorrelated.
+        """
+        return np.diag(self.second_moments(n_features))
 
     def pitch_measure(self) -> Pitches:
         """Distribution of the pitches of random grids at unit lengthscale, for kernels

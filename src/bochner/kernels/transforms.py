@@ -146,9 +146,8 @@ def _law(function: Function, d: int, values: bytes) -> Lengths:
             )
         raise ValueError(
             f"function is not a kernel of {features}: its transform is negative "
-            f"between the frequencies {start:.3g} "
-            "and "
-            f"{end:.3g}, where probabilities sum to {negative[-1]:.3g}. {cure}."
+            f"between the frequencies {start:.3g} and {end:.3g}, where probabilities "
+            f"sum to {negative[-1]:.3g}. {cure}."
         )
     if d > TRANSFORMED:
         log_lengths, masses = _fit(function, d, *ends)
@@ -263,9 +262,8 @@ def _fit(
     if error.max() > LARGEST_MISFIT:
         raise ValueError(
             f"function is not a kernel of {d} features: all mixtures of their waves "
-            "miss it, the nearest by "
-            f"{error.max():.3g} at distance {np.exp(x[error.argmax()]):.3g}. Use "
-            "fewer features or another function."
+            f"miss it, the nearest by {error.max():.3g} at distance "
+            f"{np.exp(x[error.argmax()]):.3g}. Use fewer features or another function."
         )
     return y, masses
 
