@@ -266,11 +266,7 @@ class Design:
             )
         work = replace(work, advance=self.advance)
         if len(spans) == 1:
-            total = work.empty()
-            total.add(
-                features, Blocks(self.source, work.rows, work.dtype, self.advance)
-            )
-            return total
+            return work(self.source, (None, features))
         return reduce(
             LOCAL, [self.source.span(*span) for span in spans], work, (None, features)
         )

@@ -17,8 +17,8 @@ from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_tiles, require_memory
-from bochner.features.base import Centres, FeatureMap, Rows
-from bochner.features.stored import StoredSparse, require_length
+from bochner.features.base import FeatureMap, Rows
+from bochner.features.stored import require_length
 from bochner.kernels.base import check_count
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
@@ -204,8 +204,19 @@ class AnchorFeatures(FeatureMap):
         self.landmarks_ = np.unique(U, axis=0)
         self.reach_ = max(min(self._most_neighbors, len(self.landmarks_) - 1), 1)
         if isinstance(self.n_neighbors, str):
-            shown = rng.permutation(X.shape[0])[: SHOWN_ROWS * self.n_features_out]
-            self.reach_ = _connecting(self.neighbors(X[shown])[0], self.n_features_out)
+            # The fewest landmarks of a row, of at least three, by which nearly all rows
+            # are in one part of the graph
+            m = self.n_features_out
+            shown = rng.permutation(X.shape[0])[: SHOWN_ROWS * m]
+            ids = self.neighbors(X[shown])[0]
+            n_rows, most = ids.shape
+            for s in range(min(FEWEST_NEIGHBOURS, most), most):
+                entries = np.ones(n_rows * s), ids[:, :s].ravel()
+                Z = sp.csr_array((*entries, np.arange(n_rows + 1) * s), (n_rows, m))
+                part = connected_components(sp.csr_array(Z.T @ Z), directed=False)[1]
+                if np.bincount(part[ids[:, 0]]).max() >= CONNECTED * n_rows:
+                    self.reach_ = s
+                    break
 
     @property
     def sample_rows(self) -> int:
@@ -281,12 +292,6 @@ class AnchorFeatures(FeatureMap):
         entries = weights.ravel(), ids.ravel(), starts
         return sp.csr_matrix(entries, shape=(len(ids), self.n_features_out))
 
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres = None
-    ) -> StoredSparse:
-        """Weights of the rows, held in memory."""
-        return StoredSparse(self.map_rows(X))
-
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's landmarks and weights."""
         return self._most_neighbors * (4 + dtype.itemsize) + 8
@@ -317,20 +322,6 @@ def _nearest(distances: NDArray, s: int) -> tuple[NDArray, NDArray]:
     width = np.maximum(near[:, -1:], np.finfo(near.dtype).tiny)
     weights = np.maximum(1 - near[:, :s] / width, LEAST)
     return numbers, weights / weights.sum(axis=1, keepdims=True)
-
-
-def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:
-    """The fewest landmarks of a row, of at least three, by which nearly all rows are
-    in one part of the graph.
-    """
-    n_rows, most = ids.shape
-    for s in range(min(FEWEST_NEIGHBOURS, most), most):
-        entries = np.ones(n_rows * s), ids[:, :s].ravel(), np.arange(n_rows + 1) * s
-        Z = sp.csr_array(entries, shape=(n_rows, n_landmarks))
-        part = connected_components(sp.csr_array(Z.T @ Z), directed=False)[1]
-        if np.bincount(part[ids[:, 0]]).max() >= CONNECTED * n_rows:
-            return s
-    return most
 
 
 def _has_directions(X: Rows) -> bool:

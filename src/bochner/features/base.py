@@ -19,7 +19,6 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.arrays import Floats
 from bochner.blocks import BLOCK_ROWS, SAMPLE_ROWS
 from bochner.data.array_source import Block
 from bochner.data.table_input import (
@@ -33,7 +32,13 @@ from bochner.data.weights import unit_weights
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
 from bochner.engines.local import for_tiles, require_memory
-from bochner.features.stored import Stored, StoredBytes, StoredFloats, StoredRows
+from bochner.features.stored import (
+    Stored,
+    StoredBytes,
+    StoredFloats,
+    StoredRows,
+    StoredSparse,
+)
 from bochner.kernels import Kernel
 from bochner.kernels.base import Marked
 from bochner.sources.dask_parts import blocks_of, first_blocks, is_collection
@@ -306,9 +311,8 @@ class FeatureMap(
             check_is_fitted(self)
         if isinstance(X, str | os.PathLike):
             raise TypeError(
-                f"{name} takes rows in memory, or a collection of "
-                "Dask, not a path: read it first, or "
-                "give the map to a model, whose fit reads files."
+                f"{name} takes rows in memory, or a collection of Dask, not a path: "
+                "read it first, or give the map to a model, whose fit reads files."
             )
         given = X
         X = checked_sparse(X)
@@ -352,7 +356,7 @@ class FeatureMap(
         return [self]
 
     @property
-    def scales(self) -> Floats:
+    def scales(self) -> NDArray:
         """Factor on the features of each part, shape (M,)."""
         return np.ones(1)
 
@@ -390,9 +394,8 @@ class FeatureMap(
             means.append(None if Z is None else product(share, Z)[0])
         return means
 
-    @abstractmethod
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
-        """Features of the rows, held in memory.
+        """Features of the rows, held in memory; by default as sparse rows.
 
         Parameters
         ----------
@@ -401,6 +404,7 @@ class FeatureMap(
         centres : sequence of array or None, one for each of `parts`, optional
             Taken from the features.
         """
+        return StoredSparse(self.map_rows(X))
 
     def stored(self, blocks: Iterable[Block], centres: Centres) -> Iterator[StoredRows]:
         """Yield blocks with their features, as `store` holds them, in the place of

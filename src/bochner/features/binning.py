@@ -169,8 +169,9 @@ class BinningFeatures(FeatureMap):
         check_count(self.n_grids, "n_grids", 31)
         if self.n_buckets is not None:
             check_count(self.n_buckets, "n_buckets", 31)
-        share = self.column_share
-        if not isinstance(share, Real) or isinstance(share, bool) or not 0 < share <= 1:
+        share: Any = self.column_share
+        is_number = isinstance(share, Real) and not isinstance(share, bool)
+        if not is_number or not 0 < share <= 1:
             raise ValueError(
                 f"column_share must be above 0 and at most 1, got {share!r}."
             )
@@ -436,8 +437,7 @@ def require_hashed(features: FeatureMap, most_columns: int) -> None:
     if inner.n_grids * inner.n_buckets > most_columns:
         raise ValueError(
             f"{inner.n_grids:,} grids of {inner.n_buckets:,} buckets are more than "
-            f"{most_columns:,} columns, whose "
-            f"moments would not fit in memory: {cures}."
+            f"{most_columns:,} columns, whose moments would not fit in memory: {cures}."
         )
 
 

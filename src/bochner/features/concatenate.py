@@ -59,8 +59,6 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
            [ 1.,  0.]])
     """
 
-    def __init__(self) -> None: ...
-
     def draw(self, n_features: int) -> LinearFeatures:
         """Set the means to zero and the scales to one, before any rows are seen."""
         self.mean_ = np.zeros(n_features)

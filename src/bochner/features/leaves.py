@@ -96,8 +96,7 @@ def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
     if kernel is None:
         raise TypeError(
             f"The kernel of {type(features).__name__} is not known: give it as "
-            "kernel=, one of bochner.kernels or a "
-            "callable of (X, Y)."
+            "kernel=, one of bochner.kernels or a callable of (X, Y)."
         )
     return kernel if share == 1 else partial(_column_mixture, kernel, share)
 
@@ -153,13 +152,12 @@ def refuse_encoded(name: str, part: Any) -> None:
         part.check_parameters()
     if any(getattr(inner, "encoded_", False) for inner in _with_all_within(part)):
         raise ValueError(
-            f"{name} was taken from a fitted model and is in the units of that "
-            "model's encoder, but here it would see "
-            "the columns in their own units. To use what was learned on other rows, "
-            "call refit on the fitted model, "
-            "and resized(factor).refit for another number of features; or give a new "
-            "one in the units of the columns, "
-            "such as FourierFeatures(Gaussian(lengthscale))."
+            f"{name} was taken from a fitted model and is in the units of that model's "
+            "encoder, but here it would see the columns in their own units. To use "
+            "what was learned on other rows, call refit on the fitted model, and "
+            "resized(factor).refit for another number of features; or give a new one "
+            "in the units of the columns, such as "
+            "FourierFeatures(Gaussian(lengthscale))."
         )
 
 

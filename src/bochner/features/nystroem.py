@@ -404,9 +404,8 @@ def exact_map(features: FeatureMap) -> FeatureMap:
     kernel = kernel_of(leaf.features)
     if others or kernel is None or getattr(leaf.features, "column_share", 1.0) != 1.0:
         raise ValueError(
-            f"solver='exact' needs a known kernel, and {type(features).__name__} "
-            "have none: give kernel= in place of "
-            "features=."
+            f"solver='exact' needs a known kernel, and {type(features).__name__} have "
+            "none: give kernel= in place of features=."
         )
     exact = KernelRows(kernel if leaf.weight == 1 else leaf.weight * kernel)
     return _on_coordinates(leaf, exact)

@@ -108,15 +108,13 @@ def draw_frequencies(
         measure: SpectralMeasure = leaf.spectral_measure()
         if isinstance(measure, Drawn) and sampling not in ("auto", "iid", "leverage"):
             raise ValueError(
-                f"sampling={sampling!r} computes frequencies from its own points, "
-                f"and those of {leaf!r} are drawn by "
-                "its sampler: use sampling='iid'."
+                f"sampling={sampling!r} computes frequencies from its own points, and "
+                f"those of {leaf!r} are drawn by its sampler: use sampling='iid'."
             )
         if sampling == "structured" and not isinstance(measure, Directed):
             raise ValueError(
                 "sampling='structured' needs frequencies of uniform direction, and "
-                f"those of {leaf!r} have none: use "
-                "sampling='orthogonal' or 'qmc'."
+                f"those of {leaf!r} have none: use sampling='orthogonal' or 'qmc'."
             )
     if sampling == "structured" and alone and n_features >= SignedHadamard.fewest:
         flips = SignedHadamard.draw(n_features, n_frequencies, rng)
@@ -143,9 +141,8 @@ def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.in
     weights = np.array(variances)
     if total < len(weights):
         raise ValueError(
-            f"The kernel is a sum of {len(weights)} terms and only {total} draws "
-            "would be made; "
-            f"each term needs one: raise {name}."
+            f"The kernel is a sum of {len(weights)} terms and only {total} draws would "
+            f"be made; each term needs one: raise {name}."
         )
     shares = weights / weights.sum() * (total - len(weights))
     counts = 1 + np.floor(shares).astype(np.int64)

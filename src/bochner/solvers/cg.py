@@ -69,9 +69,8 @@ class Solution(NamedTuple):
         if not self.converged:
             warn(
                 f"Conjugate gradients stopped after {self.n_iter} iterations at a "
-                "relative residual of "
-                f"{self.residual:.1e} and an error of {self.error:.1e}, above "
-                f"tol={tol:.1e}: use a larger alpha or a "
+                f"relative residual of {self.residual:.1e} and an error of "
+                f"{self.error:.1e}, above tol={tol:.1e}: use a larger alpha or a "
                 "larger tol.",
                 ConvergenceWarning,
             )

@@ -363,8 +363,7 @@ def kernel_error(
     if not hasattr(inner, "transform"):
         raise TypeError(
             "features must be a fitted map with a method transform, such as "
-            "FourierFeatures().fit(X), got "
-            f"{type(features).__name__}."
+            f"FourierFeatures().fit(X), got {type(features).__name__}."
         )
     parts = list(leaves(inner))
     single = parts[0] if len(parts) == 1 else LeafMap(1.0, (), inner)

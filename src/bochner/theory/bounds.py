@@ -74,18 +74,15 @@ def second_moments(kernel: Kernel, n_features: int) -> Floats:
         if np.isnan(moments).any():
             raise ValueError(
                 f"The frequencies of {leaf!r} can only be drawn, and their variance, "
-                "which Claim 1 needs, is not "
-                "known: use pointwise_failure_bound, or measure the error by "
-                "kernel_error."
+                "which Claim 1 needs, is not known: use pointwise_failure_bound, or "
+                "measure the error by kernel_error."
             )
         if not np.isfinite(moments).all():
             raise ValueError(
                 f"The frequencies of {leaf!r} have no finite variance, for it is not "
-                "twice differentiable at 0: "
-                "Claim 1 does not apply. Use one that is (Gaussian, Matern with nu > "
-                "1, "
-                "RationalQuadratic), use pointwise_failure_bound, or measure the "
-                "error by kernel_error."
+                "twice differentiable at 0: Claim 1 does not apply. Use one that is "
+                "(Gaussian, Matern with nu > 1, RationalQuadratic), use "
+                "pointwise_failure_bound, or measure the error by kernel_error."
             )
         return moments
 
@@ -145,9 +142,8 @@ def break_rates(kernel: Kernel, n_features: int) -> Floats:
         if not np.isfinite(rates).all():
             raise ValueError(
                 f"The grids of {leaf!r} have infinitely many breaks per unit, E[1 / "
-                "pitch] = inf: Claim 2 does not "
-                "apply. Use a kernel of finite slope at 0, such as Laplacian, or "
-                "measure the error by kernel_error."
+                "pitch] = inf: Claim 2 does not apply. Use a kernel of finite slope at "
+                "0, such as Laplacian, or measure the error by kernel_error."
             )
         total = np.zeros(n_features)
         total[columns] = rates / leaf.scales(n_features)

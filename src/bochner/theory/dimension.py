@@ -219,9 +219,8 @@ def statistical_components(
     if eigenvalues[-1] < ridge:
         raise ValueError(
             f"alpha = {alpha:g} exceeds the largest eigenvalue of the kernel matrix, "
-            "about "
-            f"{eigenvalues[-1] * n / len(eigenvalues):.3g}, beyond which the theorem "
-            "says nothing: lower alpha."
+            f"about {eigenvalues[-1] * n / len(eigenvalues):.3g}, beyond which the "
+            "theorem says nothing: lower alpha."
         )
     s = float((eigenvalues / (eigenvalues + ridge)).sum())
     waves = 8 / 3 / float(spectral_error) ** 2 * np.log(16 * s / float(delta))
