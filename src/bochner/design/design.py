@@ -266,7 +266,11 @@ class Design:
             )
         work = replace(work, advance=self.advance)
         if len(spans) == 1:
-            return work(self.source, (None, features))
+            total = work.empty()
+            total.add(
+                features, Blocks(self.source, work.rows, work.dtype, self.advance)
+            )
+            return total
         return reduce(
             LOCAL, [self.source.span(*span) for span in spans], work, (None, features)
         )
