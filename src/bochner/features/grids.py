@@ -101,9 +101,11 @@ class Table:
 
     def number(self, hashes: NDArray, ids: NDArray) -> None:
         """Write the number of each hash into `ids`, a new one for each that is new."""
+        from bochner.loops.bins import number
+
         done = 0
         while done < len(hashes):
-            self.count, more = number_hashes(
+            self.count, more = number(
                 hashes[done:],
                 self.keys,
                 self.counts,
@@ -127,25 +129,6 @@ class Table:
                 self.keys = larger.keys
                 self.counts = larger.counts
                 self.slots = larger.slots
-
-
-def number_hashes(
-    hashes: NDArray,
-    keys: NDArray,
-    counts: NDArray,
-    slots: NDArray,
-    count: int,
-    ids: NDArray,
-) -> tuple[int, int]:
-    """Number hashes of int64 in a table of a power of two of slots, as
-    `bochner.loops.bins.number` does.
-    """
-    from bochner.loops.bins import number
-
-    shift = np.uint64(65 - len(slots).bit_length())
-    return number(
-        hashes.view(np.uint64), keys.view(np.uint64), counts, slots, shift, count, ids
-    )
 
 
 class Lookups:
@@ -174,6 +157,8 @@ class Lookups:
     """
 
     def __init__(self, keys: NDArray, offsets: NDArray, n_grids: int) -> None:
+        from bochner.loops.bins import number
+
         whole = of_shapes([keys, offsets], [(len(keys),), (n_grids + 1,)], np.int64)
         _require(whole)
         self.keys = np.require(keys, None, "W")
@@ -199,7 +184,7 @@ class Lookups:
         def fill(p: int) -> None:
             keys, slots = self.of_grid(p)
             hashes, counts, ids = keys.copy(), *np.zeros((2, len(keys)), np.int32)
-            number_hashes(hashes, hashes, counts, slots, 0, ids)
+            number(hashes, hashes, counts, slots, 0, ids)
 
         in_threads(fill, range(len(sizes)))
         self.tables = (
@@ -221,13 +206,13 @@ class Lookups:
         """Write the numbers of the hashes in a grid into `ids`, -1 for bins that are
         not known.
         """
-        from bochner.loops.bins import bucket
+        from bochner.loops.bins import bucket, number
 
         if self.n_buckets:
             bucket(hashes, self.n_buckets, ids)
             return
         keys, slots = self.of_grid(p)
-        number_hashes(hashes, keys, NO_COUNTS, slots, -1, ids)
+        number(hashes, keys, NO_COUNTS, slots, -1, ids)
 
 
 def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:

@@ -13,7 +13,7 @@ are its mean, exactly where the rule has as many nodes as half the columns.
 
 import numpy as np
 
-from bochner.loops.bins import bucket_of, first_slot
+from bochner.loops.bins import bucket_of, slot_of
 from bochner.loops.compile import (
     compiled_exactly,
     compiled_inside,
@@ -179,10 +179,7 @@ def _bin_number(key, keys, slots, shift, n_buckets):
     """The number of a bin in its grid, -1 for none."""
     if n_buckets > 0:
         return np.int64(bucket_of(key, n_buckets))
-    slot, mask = np.int64(first_slot(key, shift)), np.int64(slots.shape[0] - 1)
-    while slots[slot] >= 0 and keys[slots[slot]] != key:
-        slot = (slot + 1) & mask
-    return np.int64(slots[slot])
+    return np.int64(slots[slot_of(key, keys, 0, slots, 0, slots.shape[0], shift)])
 
 
 @compiled_exactly
