@@ -4,7 +4,7 @@ memory or computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.stored import Stored, StoredRows, StoredTogether
-from bochner.solvers.cg import Solution, System, conjugate_gradients
+from bochner.solvers.cg import Solution, System, Visit, conjugate_gradients, never
 from bochner.solvers.preconditioners import (
     TAIL_ROWS,
     LeverageGram,
@@ -252,7 +252,7 @@ class IterativeRidge:
         max_iter: int,
         start: NDArray | None = None,
         equations: NormalEquations | None = None,
-        visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+        visit: Visit = never,
     ) -> RidgeFit:
         """Solve for all outputs on all rows; to a small tolerance the rounding of the
         features is corrected for.
@@ -310,7 +310,7 @@ class IterativeRidge:
         tol: float,
         max_iter: int,
         rhs: NDArray | None = None,
-        visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+        visit: Visit = never,
     ) -> Solution:
         """Solve for each right-hand side with its own penalties.
 

@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.data.weights import are_unit
 from bochner.design.vector_arithmetic import inner, row_sums
 from bochner.features.stored import StoredRows
-from bochner.solvers.cg import Solution, System, conjugate_gradients
+from bochner.solvers.cg import Solution, System, Visit, conjugate_gradients, never
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
 from bochner.solvers.preconditioners import (
@@ -291,8 +291,8 @@ def minimise(
     tol: float,
     max_steps: int,
     max_iter: int,
-    visit: Callable[[Reweighted, int], bool] = lambda problem, n_steps: False,
-    is_late: Callable[[], bool] = lambda: False,
+    visit: Callable[[Reweighted, int], bool] = never,
+    is_late: Callable[[], bool] = never,
 ) -> int:
     """Minimise a penalised loss, and return the number of steps.
 
@@ -357,7 +357,7 @@ def _solve(
     inverse: Preconditioner,
     tol: float,
     max_iter: int,
-    visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+    visit: Visit = never,
 ) -> Solution:
     """The equations of a step by conjugate gradients; of outputs that are coupled,
     all in one vector.
