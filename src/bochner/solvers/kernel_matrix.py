@@ -116,11 +116,51 @@ def solve_exact(
     targets = np.column_stack([y - mean, np.ones(n)])
     fits = free is None or 8 * n * (n + 8 * BLOCK_ROWS) <= FACTORISED_SHARE * free
     if n > LARGEST_FACTORISED or not fits:
-        solved, n_iter, residual = _by_conjugate_gradients(
-            features, X, targets, weight, alpha, tol, seed
+        # Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is
+        # the same for all rows
+        root = np.sqrt(weight)
+        m = min(LANDMARKS, n)
+        require_memory(
+            8 * n * (3 * m + BLOCK_ROWS),
+            f"An exact kernel machine of {n:,} rows",
+            "Use fewer of them.",
         )
-        coef, intercept = _without_sum(solved)
-        return ExactSolution(coef, intercept + mean, n_iter, residual)
+        # R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1
+        # K_mn R, L L' = K_mm
+        chosen, _ = draw_rows(np.square(root), m, np.random.default_rng(seed))
+        across = features.rows(X[chosen], out=np.empty((len(chosen), n)))
+        within = np.ascontiguousarray(across[:, chosen])
+        lower = shifted_cholesky(
+            within, 0.0, float(np.finfo(np.float64).eps * np.trace(within))
+        )
+        S = solve_lower(lower, across)
+        S *= root
+        variance = float(within[0, 0])
+        tail = max(
+            variance * float(root @ root) - float(np.square(S).sum()), 0.0
+        ) / max(n - m, 1)
+        preconditioner = LowRank(S, gram(np.ascontiguousarray(S.T)), tail / m)
+        free = available_memory()
+        K = None
+        if free is None or 8 * n * n <= STORED_SHARE * free:
+            K = features.rows(X, out=np.empty((n, n)))
+
+        def operator(P: NDArray, Q: NDArray) -> NDArray:
+            pause()
+            B = np.ascontiguousarray((P * root).T)
+            moved = (features.dot(X, B) if K is None else product(K, B)).T * root
+            Q += moved
+            return np.einsum("kn,kn->k", P, moved)
+
+        rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
+        penalty = np.full((len(rhs), 1), alpha)
+        precondition = preconditioner.with_penalty(float(m), penalty[:, 0])
+        tol = min(tol, LEAST_TOL)
+        system = System(operator, penalty, precondition)
+        iterated = conjugate_gradients(system, rhs, tol, MOST_ITERATIONS)
+        iterated.warn(tol)
+        coef, intercept = _without_sum((iterated.coef * root).T)
+        return ExactSolution(coef, intercept + mean, iterated.n_iter, iterated.residual)
     with np.errstate(over="ignore"):
         ridge = np.minimum(alpha / weight, LARGEST_RIDGE)
 
@@ -190,60 +230,3 @@ def centred_kernel(features: DenseFeatures, X: Rows, weight: NDArray) -> NDArray
     K *= root
     K *= root[:, np.newaxis]
     return K
-
-
-def _by_conjugate_gradients(
-    features: DenseFeatures,
-    X: Rows,
-    targets: NDArray,
-    weight: NDArray,
-    alpha: float,
-    tol: float,
-    seed: int,
-) -> tuple[NDArray, int, float]:
-    """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is
-    the same for all rows.
-    """
-    n = X.shape[0]
-    root = np.sqrt(weight)
-    m = min(LANDMARKS, n)
-    require_memory(
-        8 * n * (3 * m + BLOCK_ROWS),
-        f"An exact kernel machine of {n:,} rows",
-        "Use fewer of them.",
-    )
-    # R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1 K_mn
-    # R, L L' = K_mm
-    chosen, _ = draw_rows(np.square(root), m, np.random.default_rng(seed))
-    across = features.rows(X[chosen], out=np.empty((len(chosen), n)))
-    within = np.ascontiguousarray(across[:, chosen])
-    lower = shifted_cholesky(
-        within, 0.0, float(np.finfo(np.float64).eps * np.trace(within))
-    )
-    S = solve_lower(lower, across)
-    S *= root
-    variance = float(within[0, 0])
-    tail = max(variance * float(root @ root) - float(np.square(S).sum()), 0.0) / max(
-        n - m, 1
-    )
-    preconditioner = LowRank(S, gram(np.ascontiguousarray(S.T)), tail / m)
-    free = available_memory()
-    K = None
-    if free is None or 8 * n * n <= STORED_SHARE * free:
-        K = features.rows(X, out=np.empty((n, n)))
-
-    def operator(P: NDArray, Q: NDArray) -> NDArray:
-        pause()
-        B = np.ascontiguousarray((P * root).T)
-        moved = (features.dot(X, B) if K is None else product(K, B)).T * root
-        Q += moved
-        return np.einsum("kn,kn->k", P, moved)
-
-    rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
-    penalty = np.full((len(rhs), 1), alpha)
-    inverse = preconditioner.with_penalty(float(m), penalty[:, 0])
-    tol = min(tol, LEAST_TOL)
-    system = System(operator, penalty, inverse)
-    solution = conjugate_gradients(system, rhs, tol, MOST_ITERATIONS)
-    solution.warn(tol)
-    return (solution.coef * root).T, solution.n_iter, solution.residual

@@ -309,19 +309,15 @@ class DeviceInverse(ShiftedInverse):
     def _factor(self, alpha: float) -> Any:
         if alpha != self._alpha:
             self._lower = self.matrix  # lest the device hold two factors
-            self._lower = with_least_shift(
-                lambda shift: self.place.cholesky(self._shifted(shift)),
-                alpha,
-                self.rounding,
-                self.trace,
-            )
+
+            def factorised(shift: float) -> Any:
+                shifted = self.matrix.clone()
+                shifted.diagonal().add_(shift)
+                return self.place.cholesky(shifted)
+
+            self._lower = with_least_shift(factorised, alpha, self.rounding, self.trace)
             self._alpha = alpha
         return self._lower
-
-    def _shifted(self, shift: float) -> Any:
-        shifted = self.matrix.clone()
-        shifted.diagonal().add_(shift)
-        return shifted
 
     def _half(self, alpha: float, B: NDArray) -> Any:
         """The solution of L X = B' for rows B, of shape (N, m)."""
