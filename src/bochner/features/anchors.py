@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from bochner.blocks import BLOCK_ROWS
 from bochner.data.hashes import distinct_rows
+from bochner.data.outliers import drawn
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_tiles, require_memory
@@ -148,9 +149,7 @@ class AnchorFeatures(FeatureMap):
         from sklearn.cluster import MiniBatchKMeans
 
         rng = np.random.default_rng(self.seed_)
-        counted = np.flatnonzero(weight)
-        if len(counted) > self.sample_rows:
-            counted = np.sort(rng.choice(counted, self.sample_rows, replace=False))
+        counted = drawn(np.flatnonzero(weight), self.sample_rows, rng)
         X = X[counted]
         weight = weight[counted]
         self._caches = {}
@@ -168,10 +167,7 @@ class AnchorFeatures(FeatureMap):
             from sklearn.decomposition import TruncatedSVD
 
             # Rows of a table may be sorted
-            chosen: NDArray = np.arange(X.shape[0])
-            if len(chosen) > AXES_ROWS:
-                axes_rng = np.random.default_rng(seeds[0])
-                chosen = np.sort(axes_rng.choice(chosen, AXES_ROWS, replace=False))
+            chosen = drawn(np.arange(X.shape[0]), AXES_ROWS, seeds[0])
             # The directions of largest variance, of sparse rows of largest squares
             rows = X[chosen]
             mass = weight[chosen]
