@@ -143,9 +143,8 @@ class DenseFeatures(ABC):
         require_memory(X.shape[0] * self.n_features_out * X.dtype.itemsize, what, cure)
 
     def _tile_rows(self, dtype: np.dtype) -> int:
-        return max(
-            1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), BLOCK_ROWS)
-        )
+        row = max(self.n_features_out * dtype.itemsize, 1)
+        return max(1, min(TILE_BYTES // row, BLOCK_ROWS))
 
 
 class Cached:
@@ -226,8 +225,6 @@ class FeatureMap(
     remedy: ClassVar[str] = (
         "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
     )
-    # Whether devices compute it, see `bochner.features.device_features`
-    on_devices: ClassVar[bool] = False
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -133,7 +133,7 @@ class FourierFeatures(DenseFeatureMap):
     True
     """
 
-    on_devices = True
+    on_devices = True  # see `bochner.features.device_features`
     remedy = (
         "Transform in blocks of rows, use fewer n_components, or fit a "
         "KernelMachine, which never holds it."
@@ -164,11 +164,11 @@ class FourierFeatures(DenseFeatureMap):
         rng = random_generator(self.random_state)
         lone = self.n_components % 2 if self.paired else self.n_components
         m = (self.n_components + lone) // 2
-        draw = draw_frequencies(self.kernel, m, n_features, self.sampling, rng)
-        self.frequencies_ = draw.frequencies
-        self.sign_flips_ = draw.sign_flips
+        self.frequencies_, weights, self.sign_flips_ = draw_frequencies(
+            self.kernel, m, n_features, self.sampling, rng
+        )
         self.offsets_ = rng.uniform(0, 2 * np.pi, lone)
-        self._weigh(draw.weights)
+        self._weigh(weights)
         self.n_features_in_ = n_features
         self._rng = rng
         return self

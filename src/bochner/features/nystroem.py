@@ -236,9 +236,6 @@ class NystroemFeatures(KernelValues):
         for_tiles(multiply, X.shape[0], self._tile_rows(X.dtype))
         return result
 
-    def _tile_rows(self, dtype: np.dtype) -> int:
-        return super()._tile_rows(dtype) if self.n_features_out else 1
-
 
 def k_means(X: Any, weight: NDArray, centres: Any) -> Floats:
     """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any

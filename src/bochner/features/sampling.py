@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,37 +43,27 @@ CLEARLY = 1.5
 Directed = Isotropic | RadialLaw  # normal vectors times a number each
 
 
-@dataclass(frozen=True)
-class Draw:
-    """Frequencies and weights with k(x, y) = E sum_j weights_j cos(frequencies_j'(x -
-    y)).
-
-    Attributes
-    ----------
-    frequencies : array of shape (d, m)
-        In radians per unit of the columns.
-    weights : array of shape (m,)
-    sign_flips : SignedHadamard or None
-        The frequencies as a fast transform, where they have one.
-    """
-
-    frequencies: Floats
-    weights: Floats
-    sign_flips: SignedHadamard | None = None
-
-
 def draw_frequencies(
     kernel: Kernel,
     n_frequencies: int,
     n_features: int,
     sampling: str,
     rng: np.random.Generator,
-) -> Draw:
-    """Draw frequencies of a kernel.
+) -> tuple[Floats, Floats, SignedHadamard | None]:
+    """Draw frequencies and weights of a kernel k, with k(x, y) = E sum_j weights_j
+    cos(frequencies_j'(x - y)).
 
     A sum of kernels splits the draws over its terms, in proportion to their variances
     (Neyman's allocation: the deviation of a term's estimate is proportional to its
     variance); a product adds independent frequencies, one of each factor.
+
+    Returns
+    -------
+    frequencies : array of shape (d, m)
+        In radians per unit of the columns.
+    weights : array of shape (m,)
+    sign_flips : SignedHadamard or None
+        The frequencies as a fast transform, where they have one.
 
     Raises
     ------
@@ -123,12 +112,12 @@ def draw_frequencies(
         unit = unit_frequencies(measure, normal, uniform)
         factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)
         flips = flips.scaled(factors, 1 / only.scales(n_features))
-        return Draw(flips.frequencies(), weights, flips)
+        return flips.frequencies(), weights, flips
     blocks = [
         _draw_term(leaves, count, n_features, sampling, rng)
         for (_, leaves), count in zip(terms, counts, strict=True)
     ]
-    return Draw(np.hstack(blocks), weights)
+    return np.hstack(blocks), weights, None
 
 
 def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.int64]:
@@ -301,13 +290,13 @@ def draw_by_leverage(
     weights : array of shape (m,)
     """
     m = n_frequencies
-    pool = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
+    pool, weights, _ = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
     rows, factors = draw_rows(weight, LEVERAGE_ROWS, rng)
     drawn = weight[rows] * factors
     root = np.sqrt(drawn / drawn.mean())[:, np.newaxis]
     X = X[rows].astype(np.float64)
-    angles = X @ pool.frequencies
-    phis = [root * wave(angles) * np.sqrt(pool.weights) for wave in (np.cos, np.sin)]
+    angles = X @ pool
+    phis = [root * wave(angles) * np.sqrt(weights) for wave in (np.cos, np.sin)]
     K = sum(phi @ phi.T for phi in phis)
     eigenvalues = np.maximum(eigvalsh(K), 0.0)
     rank = int(np.count_nonzero(eigenvalues > eigenvalues[-1] * 1e-12))
@@ -323,4 +312,4 @@ def draw_by_leverage(
     share = scores / scores.sum()
     places = (rng.uniform() + np.arange(m)) / m
     chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)
-    return pool.frequencies[:, chosen], pool.weights[chosen] / (m * share[chosen])
+    return pool[:, chosen], weights[chosen] / (m * share[chosen])
