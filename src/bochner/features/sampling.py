@@ -32,11 +32,7 @@ SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
 RESOLVED = 1e5
 # Columns up to which Sobol points err less: any number of points; at least `POINTS`
 # for each column
-LOW, MIDDLE, POINTS = (
-    5,
-    10,
-    50,
-)
+LOW, MIDDLE, POINTS = 5, 10, 50
 # Times as fast as a matrix product that structured frequencies are where they are taken
 # unasked
 CLEARLY = 1.5

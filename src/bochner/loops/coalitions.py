@@ -174,14 +174,6 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
                             pair += 1
 
 
-@compiled_inside
-def _bin_number(key, keys, slots, shift, n_buckets):
-    """The number of a bin in its grid, -1 for none."""
-    if n_buckets > 0:
-        return np.int64(bucket_of(key, n_buckets))
-    return np.int64(slots[slot_of(key, keys, 0, slots, 0, slots.shape[0], shift)])
-
-
 @compiled_exactly
 def add_corners(row_hashes, other, counts, table, coef, shares, values):
     """Add the Shapley values of the bins of one grid, summed over the background rows,
@@ -232,7 +224,13 @@ def add_corners(row_hashes, other, counts, table, coef, shares, values):
                     if (high >> (a - low)) & 1:
                         first, others = first + deltas[a], others + 1
                 for s in range(1 << low):
-                    k = _bin_number(first + corners[s], keys, slots, shift, n_buckets)
+                    # The number of the bin in its grid, -1 for none
+                    key = first + corners[s]
+                    if n_buckets > 0:
+                        k = np.int64(bucket_of(key, n_buckets))
+                    else:
+                        slot = slot_of(key, keys, 0, slots, 0, slots.shape[0], shift)
+                        k = np.int64(slots[slot])
                     if k < 0:
                         continue
                     members, size = (high << low) | s, others + sizes[s]

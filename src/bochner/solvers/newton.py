@@ -98,16 +98,15 @@ class Reweighted:
         self.penalty = penalty.astype(self.dtype)
         self.coef = np.ascontiguousarray(coef, self.dtype)
         self.offset = offset.astype(np.float64)
-        self.rows = [self._rows(block) for block in blocks]
+        self.rows = list[_Rows]()
+        for block in blocks:
+            Y = block.y.T.astype(self.dtype)
+            F = self._forward(block, self.coef)
+            F += self.offset[:, np.newaxis].astype(self.dtype)
+            self.rows.append(_Rows(block, Y, F, *loss.derivatives(Y, F)))
         self.weight = sum(
             float(rows.stored.weight.sum(dtype=np.float64)) for rows in self.rows
         )
-
-    def _rows(self, block: StoredRows) -> _Rows:
-        Y = block.y.T.astype(self.dtype)
-        F = self._forward(block, self.coef)
-        F += self.offset[:, np.newaxis].astype(self.dtype)
-        return _Rows(block, Y, F, *self.loss.derivatives(Y, F))
 
     def _forward(self, block: StoredRows, V: NDArray) -> NDArray:
         return block.features.forward(V).astype(self.dtype, copy=False)
