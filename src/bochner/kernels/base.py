@@ -111,12 +111,11 @@ class Parametrised(Marked):
 
 
 def _hashable(value: Any) -> Any:
-    is_array = isinstance(value, np.ndarray)
-    if is_array and value.ndim == 1 and value.dtype.kind in "biuf":
-        return tuple(value.tolist())
-    if isinstance(value, list | tuple | range) or (is_array and value.ndim):
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple | range):
         return tuple(map(_hashable, value))
-    return value.item() if isinstance(value, np.generic | np.ndarray) else value
+    return value
 
 
 def _short(value: Any) -> str:
