@@ -46,10 +46,7 @@ ENDS = {
     "markup.py cut_all": [
         COUNT
     ],  # names that look alike are told from one another, two at least in each turn
-    "loops/bins.py add_coefficients": [TABLE],
-    "loops/bins.py add_few": [TABLE],
-    "loops/bins.py number": [TABLE],
-    "loops/coalitions.py _bin_number": [TABLE],
+    "loops/bins.py slot_of": [TABLE],
     "loops/coordinates.py warp": [HALVED],
     "loops/trig.py _transform": [HALVED],
     "notices.py warn": [INNER],

@@ -6,9 +6,9 @@ import pytest
 import bochner.features.stored as module_of_stored
 import exact
 from bochner.data.weights import unit_weights
-from bochner.features.grids import Table, number_hashes
+from bochner.features.grids import Table
 from bochner.features.stored import StoredBins, StoredFloats, StoredTogether
-from bochner.loops.bins import bucket, hash_dense, hash_sparse, weigh
+from bochner.loops.bins import bucket, hash_dense, hash_sparse, number, weigh
 
 EPS = np.finfo(float).eps
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -133,16 +133,16 @@ def test_numbers(size):
         np.empty(len(stream), np.int32),
     )
     half = len(stream) // 2
-    count, done = number_hashes(stream[:half], keys, counts, slots, 0, ids)
+    count, done = number(stream[:half], keys, counts, slots, 0, ids)
     assert done == half
-    count, done = number_hashes(stream[half:], keys, counts, slots, count, ids[half:])
+    count, done = number(stream[half:], keys, counts, slots, count, ids[half:])
     assert done == len(stream) - half
     np.testing.assert_array_equal(ids, expected)
     assert keys[:count].tolist() == list(numbers)
     np.testing.assert_array_equal(counts[:count], np.bincount(expected))
     new = np.setdiff1d(np.arange(1 << 40, (1 << 40) + size + 1), stream)[:1]
     more, ids = np.append(stream, new), np.empty(len(stream) + 1, np.int32)
-    assert number_hashes(more, keys, counts, slots, count, ids) == (count, len(stream))
+    assert number(more, keys, counts, slots, count, ids) == (count, len(stream))
     table, found = Table(1), np.empty(len(stream), np.int32)
     table.number(stream, found)
     np.testing.assert_array_equal(found, expected)

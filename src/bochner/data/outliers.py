@@ -17,7 +17,9 @@ MOST_OUTLYING = 0.05  # of the values of a column, beyond which they are no outl
 STAND_IN_SHARE, DIFFERENT_OTHERS, APART = 0.01, 20, 0.05
 
 
-def drawn(rows: Indices, most: int = SAMPLE_ROWS, seed: int = 0) -> Indices:
+def drawn(
+    rows: Indices, most: int = SAMPLE_ROWS, seed: int | np.random.Generator = 0
+) -> Indices:
     """Some of many rows, drawn by chance: rows at equal distances may be alike. All
     of few.
     """

@@ -317,7 +317,7 @@ class Design:
             waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
         )
 
-    def store(self, packed: bool, centres: Centres | None = None) -> Any:
+    def store(self, packed: bool, centres: Centres = None) -> Any:
         """Blocks with stored features in the place of X, for any number of passes; the
         map takes note of the rows.
 
@@ -376,7 +376,7 @@ class Design:
         )
         return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
 
-    def again(self, centres: Centres | None = None) -> Passes:
+    def again(self, centres: Centres = None) -> Passes:
         """Blocks with stored features, computed again and without rounding in every
         pass.
         """
@@ -388,7 +388,7 @@ class Design:
             rows = self._device_rows(features)
         return Passes(self.source, features, self.dtype, rows, centres, self.advance)
 
-    def _groups(self, centres: Centres | None) -> Groups:
+    def _groups(self, centres: Centres) -> Groups:
         """The blocks on the workers of the engine, held there where it and their
         memory allow it.
         """

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.blocks import LARGE_BLOCK_ROWS
-from bochner.data.array_source import ArraySource, Block
+from bochner.data.array_source import ArraySource
 from bochner.data.weights import are_unit
 from bochner.design.moments import Moments
 from bochner.design.reductions import Blocks
@@ -48,9 +47,52 @@ class DeviceMoments(Moments):
         MemoryError
             Where it has too little for these, too.
         """
-        compute = partial(self._summed, features, blocks)
+
+        def summed(rows: int) -> tuple[NDArray, int]:
+            """The matrix of blocks of `rows` rows each, and their number of rows of
+            positive weight.
+            """
+            total = GramSum(features.place, self.n_features, self.n_outputs + 1)
+            n_rows = 0
+
+            def prepared() -> Iterator[tuple[NDArray | None, ...]]:
+                """Of each block [Y, 1] and roots of weights, None where they are one,
+                and coordinates.
+
+                Several threads read some parts each, always in the same order.
+                """
+                nonlocal n_rows
+                source = blocks.source
+                is_alone = current().memory_limit is not None
+                is_alone |= isinstance(source, ArraySource)
+                spans = shards(source.n_parts, 1, 1 if is_alone else LANES)
+                lanes = [
+                    iter(replace(blocks, source=source.span(*span), rows=rows))
+                    for span in spans
+                ]
+                for X, y, weight in in_turn(lanes):
+                    E = np.column_stack([y, np.ones(len(y))])
+                    root = None
+                    if not are_unit(weight):
+                        root = np.sqrt(weight)[:, np.newaxis]
+                        E *= root
+                        root = root.astype(features.dtype)
+                    n_rows += int(np.count_nonzero(weight))
+                    yield E.astype(features.dtype), root, *features.coordinates(X)
+
+            for E, root, *coordinates in features.place.ahead(prepared()):
+                Z = features.of(*coordinates)
+                if root is not None:
+                    Z *= root
+                total.add(Z, E)
+            factors = np.concatenate([features.amplitudes, np.ones(self.n_outputs + 1)])
+            matrix = total.host()
+            matrix *= factors
+            matrix *= factors[:, np.newaxis]
+            return matrix, n_rows
+
         matrix, n_rows = with_smaller_blocks(
-            compute,
+            summed,
             blocks.rows,
             features.place,
             features.row_bytes,
@@ -61,55 +103,6 @@ class DeviceMoments(Moments):
         else:
             self.matrix = matrix  # there may be memory for one
         self.n_rows += n_rows
-
-    def _summed(
-        self, features: DeviceFeatures, blocks: Blocks, rows: int
-    ) -> tuple[NDArray, int]:
-        """The matrix of some blocks, of `rows` rows each, and their number of rows of
-        positive weight.
-        """
-        total = GramSum(features.place, self.n_features, self.n_outputs + 1)
-        n_rows = 0
-
-        def prepared() -> Iterator[tuple[NDArray | None, ...]]:
-            """Of each block [Y, 1] and roots of weights, None where they are one,
-            and coordinates.
-            """
-            nonlocal n_rows
-            for X, y, weight in _in_lanes(replace(blocks, rows=rows)):
-                E = np.column_stack([y, np.ones(len(y))])
-                root = None
-                if not are_unit(weight):
-                    root = np.sqrt(weight)[:, np.newaxis]
-                    E *= root
-                    root = root.astype(features.dtype)
-                n_rows += int(np.count_nonzero(weight))
-                yield E.astype(features.dtype), root, *features.coordinates(X)
-
-        for E, root, *coordinates in features.place.ahead(prepared()):
-            Z = features.of(*coordinates)
-            if root is not None:
-                Z *= root
-            total.add(Z, E)
-        factors = np.concatenate([features.amplitudes, np.ones(self.n_outputs + 1)])
-        matrix = total.host()
-        matrix *= factors
-        matrix *= factors[:, np.newaxis]
-        return matrix, n_rows
-
-
-def _in_lanes(blocks: Blocks) -> Iterator[Block]:
-    """Yield the blocks of a source, of which several threads read some parts each,
-    always in the same order.
-    """
-    source = blocks.source
-    lanes = (
-        1
-        if current().memory_limit is not None or isinstance(source, ArraySource)
-        else LANES
-    )
-    parts = [source.span(*span) for span in shards(source.n_parts, 1, lanes)]
-    return in_turn([iter(replace(blocks, source=part)) for part in parts])
 
 
 class GramSum:

@@ -5,7 +5,6 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -27,10 +26,15 @@ MOST_SUMS = 64
 CALL_BYTES = 1 << 28  # of memory for the sums of a shard, about
 
 
-@dataclass
 class GraphSums:
     """What is known of a graph W = Z L^-1 Z', L = diag(Z'w), after a pass over its
     rows; two of them add up.
+
+    Parameters
+    ----------
+    n_landmarks : int
+    keeps : bool
+        Whether the features of all rows are kept.
 
     Attributes
     ----------
@@ -47,21 +51,12 @@ class GraphSums:
         one has zeros alone.
     """
 
-    n_rows: int
-    gram: Any
-    degree: Floats
-    features: list[Any] | None = None
-    labelled: list[tuple[Any, NDArray, NDArray, NDArray]] = field(default_factory=list)
-
-    @classmethod
-    def empty(cls, n_landmarks: int, keeps: bool) -> GraphSums:
-        """The sums over no rows, which keep the features of all rows or do not."""
-        return cls(
-            0,
-            sp.csr_array((n_landmarks, n_landmarks)),
-            np.zeros(n_landmarks),
-            [] if keeps else None,
-        )
+    def __init__(self, n_landmarks: int, keeps: bool) -> None:
+        self.n_rows = 0
+        self.gram: Any = sp.csr_array((n_landmarks, n_landmarks))
+        self.degree: Floats = np.zeros(n_landmarks)
+        self.features: list[Any] | None = [] if keeps else None
+        self.labelled: list[tuple[Any, NDArray, NDArray, NDArray]] = []
 
     def add(self, features: Any, blocks: Iterable[Block]) -> None:
         """Add the next rows, seen through a map to landmarks."""
@@ -107,7 +102,7 @@ def sum_graph(design: Design, keeps: bool = False) -> GraphSums:
     GraphSums
     """
     work = SumOverRows(
-        partial(GraphSums.empty, design.features.n_features_out, keeps),
+        partial(GraphSums, design.features.n_features_out, keeps),
         BLOCK_ROWS,
         CALL_BYTES,
     )

@@ -15,7 +15,7 @@ from bochner.data.weights import are_one, are_unit, unit_weights
 from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads, tiles
-from bochner.features.base import DenseFeatures
+from bochner.features.binning import hashed_bins
 
 PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
 BIN_BYTES = 64 << 20  # of bins whose products are added at once
@@ -93,7 +93,7 @@ class Moments:
         features : DenseFeatures, or FeatureMap of hashed bins
         blocks : iterable of Block
         """
-        if isinstance(features, DenseFeatures):
+        if hashed_bins(features) is None:
             workspace = self.workspace(0)
             for X, y, weight in blocks:
                 if len(workspace) < len(y):

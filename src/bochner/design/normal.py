@@ -101,13 +101,6 @@ class Sums:
             n_rows += int(np.count_nonzero(T[-1]))
         return Totals(sums, weights, squares, n_rows)
 
-    def product(self, blocks: Iterable[StoredRows], V: NDArray) -> NDArray:
-        """V Z'WZ, of shape (K, D)."""
-        total = self.zeros(*V.shape)
-        for features, _, weight in blocks:
-            self.add(total, partial(features.normal, V, weight))
-        return total
-
     def centred_product(
         self,
         blocks: Iterable[StoredRows],
@@ -208,7 +201,9 @@ class NormalEquations:
             block.features.fused for block in self.blocks
         ):
             # Features that are read once are centred by the outer product of the means
-            product = self.sums.product(self.blocks, V)
+            product = self.sums.zeros(*V.shape)
+            for features, _, weight in self.blocks:
+                self.sums.add(product, partial(features.normal, V, weight))
             factors = -self.weight * (V @ self.feature_mean)
             add_scaled(product, self.feature_mean[np.newaxis], factors)
             Q += product

@@ -53,7 +53,7 @@ class Passes:
     features: FeatureMap | DeviceFeatures
     dtype: np.dtype
     rows: int
-    centres: Centres | None
+    centres: Centres
     advance: Advance = no_advance
 
     @property

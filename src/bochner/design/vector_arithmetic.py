@@ -35,27 +35,13 @@ def dots(a: NDArray, b: NDArray) -> Floats:
     return _each(lambda k, part: dot(a[k, part], b[k, part]), a)
 
 
-def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> Floats:
-    """Add factors_k b_k to each row a_k; b has K rows or one. Squared lengths of the
-    sums, shape (K,).
-    """
-    return _combine(a, np.ones(len(a)), b, factors)
-
-
-def update_direction(
-    p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray
+def add_scaled(
+    a: NDArray, b: NDArray, factors: NDArray, shares: NDArray | None = None
 ) -> Floats:
-    """Turn each p_k to z_k + ratios_k p_k, and q to p times its penalty, (K, D) or
-    (K, 1); products p_k'q_k.
+    """Add factors_k b_k to each row a_k, or to shares_k a_k; b has K rows or one.
+    Squared lengths of the sums, shape (K,).
     """
-    _combine(p, ratios, z, np.ones(len(p)))
-    if penalty.shape[1] > 1:
-        return scale(p, penalty, q)
-    np.multiply(p, penalty, out=q)
-    return dots(p, q)
-
-
-def _combine(a: NDArray, shares: NDArray, b: NDArray, factors: NDArray) -> Floats:
+    shares = np.ones(len(a)) if shares is None else shares
     if _is_short(a):
         a *= shares[:, np.newaxis]
         a += factors[:, np.newaxis] * b
@@ -71,6 +57,19 @@ def _combine(a: NDArray, shares: NDArray, b: NDArray, factors: NDArray) -> Float
         ),
         a,
     )
+
+
+def update_direction(
+    p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray
+) -> Floats:
+    """Turn each p_k to z_k + ratios_k p_k, and q to p times its penalty, (K, D) or
+    (K, 1); products p_k'q_k.
+    """
+    add_scaled(p, z, np.ones(len(p)), ratios)
+    if penalty.shape[1] > 1:
+        return scale(p, penalty, q)
+    np.multiply(p, penalty, out=q)
+    return dots(p, q)
 
 
 def scale(r: NDArray, factors: NDArray, z: NDArray) -> Floats:

@@ -12,14 +12,14 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bochner.arrays import Floats
 from bochner.blocks import BLOCK_ROWS
 from bochner.data.hashes import distinct_rows
+from bochner.data.outliers import drawn
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_tiles, require_memory
-from bochner.features.base import Centres, FeatureMap, Rows
-from bochner.features.stored import StoredSparse, require_length
+from bochner.features.base import FeatureMap, Rows
+from bochner.features.stored import require_length
 from bochner.kernels.base import check_count
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
@@ -146,12 +146,12 @@ class AnchorFeatures(FeatureMap):
         """Find the landmarks of a sample of the rows, by k-means on 32 rows for each
         of them at most.
         """
+        from sklearn.cluster import MiniBatchKMeans
+
         rng = np.random.default_rng(self.seed_)
-        rows = np.flatnonzero(weight)
-        if len(rows) > self.sample_rows:
-            rows = np.sort(rng.choice(rows, self.sample_rows, replace=False))
-        X = X[rows]
-        weight = weight[rows]
+        counted = drawn(np.flatnonzero(weight), self.sample_rows, rng)
+        X = X[counted]
+        weight = weight[counted]
         self._caches = {}
         self.normalized_ = bool(self.normalize)
         if self.normalize == "auto":
@@ -164,39 +164,55 @@ class AnchorFeatures(FeatureMap):
                 self.origin_ = X.mean(axis=0, dtype=np.float64)
         seeds = rng.integers(2**31, size=2).tolist()
         if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
+            from sklearn.decomposition import TruncatedSVD
+
             # Rows of a table may be sorted
-            chosen: NDArray = np.arange(X.shape[0])
-            if len(chosen) > AXES_ROWS:
-                axes_rng = np.random.default_rng(seeds[0])
-                chosen = np.sort(axes_rng.choice(chosen, AXES_ROWS, replace=False))
-            self.directions_ = self._principal(X[chosen], weight[chosen], seeds[0])
+            chosen = drawn(np.arange(X.shape[0]), AXES_ROWS, seeds[0])
+            # The directions of largest variance, of sparse rows of largest squares
+            rows = X[chosen]
+            mass = weight[chosen]
+            scale = np.sqrt(mass / mass.mean())
+            if isinstance(X, np.ndarray):
+                rows = self.coordinates(rows)
+                rows -= np.average(rows, axis=0, weights=mass).astype(rows.dtype)
+            elif self.normalized_:
+                lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), rows)
+                scale = scale / np.where(lengths > 0, lengths, 1)
+            rows = sp.diags_array(scale) @ rows
+            q = int(self.n_directions)
+            self.directions_ = np.eye(X.shape[1], q)
+            if abs(rows).max():
+                axes = TruncatedSVD(q, random_state=seeds[0]).fit(rows)
+                self.directions_ = axes.components_.T
+        # Centres of k-means of distinct rows, in order; the rows themselves where these
+        # are not more
         first, mass = distinct_rows(X, weight)
         U = self.coordinates(X[first])
-        self.landmarks_ = _centres(U, mass, int(self.n_components), seeds[1])
+        if len(U) > self.n_components:
+            means = MiniBatchKMeans(
+                int(self.n_components), init="random", n_init=1, batch_size=BLOCK_ROWS,
+                max_iter=EPOCHS, tol=0.0, max_no_improvement=None,
+                reassignment_ratio=0.0, random_state=seeds[1],
+            )  # fmt: skip
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                U = means.fit(U, sample_weight=mass / mass.mean()).cluster_centers_
+        self.landmarks_ = np.unique(U, axis=0)
         self.reach_ = max(min(self._most_neighbors, len(self.landmarks_) - 1), 1)
         if isinstance(self.n_neighbors, str):
-            shown = rng.permutation(X.shape[0])[: SHOWN_ROWS * self.n_features_out]
-            self.reach_ = _connecting(self.neighbors(X[shown])[0], self.n_features_out)
-
-    def _principal(self, X: Rows, weight: NDArray, seed: int) -> Floats:
-        """The directions of largest variance, shape (d, q), of sparse rows of largest
-        squares.
-        """
-        from sklearn.decomposition import TruncatedSVD
-
-        q = int(self.n_directions or 0)
-        scale = np.sqrt(weight / weight.mean())
-        rows: Any = X
-        if isinstance(X, np.ndarray):
-            rows = self.coordinates(X)
-            rows -= np.average(rows, axis=0, weights=weight).astype(rows.dtype)
-        elif self.normalized_:
-            lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), X)
-            scale = scale / np.where(lengths > 0, lengths, 1)
-        rows = sp.diags_array(scale) @ rows
-        if not abs(rows).max():
-            return np.eye(X.shape[1], q)
-        return TruncatedSVD(q, random_state=seed).fit(rows).components_.T
+            # The fewest landmarks of a row, of at least three, by which nearly all rows
+            # are in one part of the graph
+            m = self.n_features_out
+            shown = rng.permutation(X.shape[0])[: SHOWN_ROWS * m]
+            ids = self.neighbors(X[shown])[0]
+            n_rows, most = ids.shape
+            for s in range(min(FEWEST_NEIGHBOURS, most), most):
+                entries = np.ones(n_rows * s), ids[:, :s].ravel()
+                Z = sp.csr_array((*entries, np.arange(n_rows + 1) * s), (n_rows, m))
+                part = connected_components(sp.csr_array(Z.T @ Z), directed=False)[1]
+                if np.bincount(part[ids[:, 0]]).max() >= CONNECTED * n_rows:
+                    self.reach_ = s
+                    break
 
     @property
     def sample_rows(self) -> int:
@@ -232,21 +248,6 @@ class AnchorFeatures(FeatureMap):
             return U
         return U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis]
 
-    def _squared_distances(self, X: Rows) -> NDArray:
-        """Of some rows from all landmarks, shape (b, m)."""
-        landmarks = self._in(X.dtype, "landmarks_")
-        U = self.coordinates(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            D = U @ landmarks.T
-            D *= -2
-            D += np.einsum("ij,ij->i", landmarks, landmarks)
-            squares = np.einsum("ij,ij->i", U, U)
-            D += squares[:, np.newaxis]
-        # Rows so far that no landmark is nearer than another
-        largest = np.finfo(D.dtype).max
-        D[~(squares < largest / 4)] = largest
-        return np.maximum(D, 0, out=D)
-
     def neighbors(self, X: Rows) -> tuple[NDArray[np.int32], NDArray]:
         """Nearest landmarks of the rows, the nearest first, and their weights, both
         of shape (n, s).
@@ -258,7 +259,19 @@ class AnchorFeatures(FeatureMap):
         tile = max(TILE_BYTES // row_bytes // STEP, 1) * STEP
 
         def find(rows: slice) -> None:
-            ids[rows], weights[rows] = _nearest(self._squared_distances(X[rows]), s)
+            landmarks = self._in(X.dtype, "landmarks_")
+            U = self.coordinates(X[rows])
+            # Squared distances from all landmarks
+            with np.errstate(over="ignore", invalid="ignore"):
+                D = U @ landmarks.T
+                D *= -2
+                D += np.einsum("ij,ij->i", landmarks, landmarks)
+                squares = np.einsum("ij,ij->i", U, U)
+                D += squares[:, np.newaxis]
+            # Rows so far that no landmark is nearer than another
+            largest = np.finfo(D.dtype).max
+            D[~(squares < largest / 4)] = largest
+            ids[rows], weights[rows] = _nearest(np.maximum(D, 0, out=D), s)
 
         for_tiles(find, X.shape[0], tile)
         return ids, weights
@@ -274,12 +287,6 @@ class AnchorFeatures(FeatureMap):
         starts = np.arange(len(ids) + 1, dtype=wide) * self.reach_
         entries = weights.ravel(), ids.ravel(), starts
         return sp.csr_matrix(entries, shape=(len(ids), self.n_features_out))
-
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres = None
-    ) -> StoredSparse:
-        """Weights of the rows, held in memory."""
-        return StoredSparse(self.map_rows(X))
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's landmarks and weights."""
@@ -313,20 +320,6 @@ def _nearest(distances: NDArray, s: int) -> tuple[NDArray, NDArray]:
     return numbers, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:
-    """The fewest landmarks of a row, of at least three, by which nearly all rows are
-    in one part of the graph.
-    """
-    n_rows, most = ids.shape
-    for s in range(min(FEWEST_NEIGHBOURS, most), most):
-        entries = np.ones(n_rows * s), ids[:, :s].ravel(), np.arange(n_rows + 1) * s
-        Z = sp.csr_array(entries, shape=(n_rows, n_landmarks))
-        part = connected_components(sp.csr_array(Z.T @ Z), directed=False)[1]
-        if np.bincount(part[ids[:, 0]]).max() >= CONNECTED * n_rows:
-            return s
-    return most
-
-
 def _has_directions(X: Rows) -> bool:
     """Whether many columns go equally far from a least value that is frequent, as
     pixels and counts do.
@@ -340,22 +333,3 @@ def _has_directions(X: Rows) -> bool:
         return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
     most = (1 - LOWEST) * X.shape[0] * len(varies)
     return bool((low >= 0).all() and X.nnz <= most)
-
-
-def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:
-    """Centres of k-means of distinct rows, in order; the rows themselves where these
-    are not more.
-    """
-    from sklearn.cluster import MiniBatchKMeans
-
-    rows = X
-    if len(X) > most:
-        means = MiniBatchKMeans(
-            most, init="random", n_init=1, batch_size=BLOCK_ROWS,
-            max_iter=EPOCHS, tol=0.0, max_no_improvement=None,
-            reassignment_ratio=0.0, random_state=seed,
-        )  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            rows = means.fit(X, sample_weight=weight / weight.mean()).cluster_centers_
-    return np.unique(rows, axis=0)

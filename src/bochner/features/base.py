@@ -19,7 +19,6 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.arrays import Floats
 from bochner.blocks import BLOCK_ROWS, SAMPLE_ROWS
 from bochner.data.array_source import Block
 from bochner.data.columns import require_finite
@@ -33,9 +32,15 @@ from bochner.data.weights import unit_weights
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
 from bochner.engines.local import for_tiles, require_memory
-from bochner.features.stored import Stored, StoredBytes, StoredFloats, StoredRows
+from bochner.features.stored import (
+    Stored,
+    StoredBytes,
+    StoredFloats,
+    StoredRows,
+    StoredSparse,
+)
 from bochner.kernels import Kernel
-from bochner.kernels.base import clone_with_mark
+from bochner.kernels.base import Marked
 from bochner.sources.dask_parts import blocks_of, first_blocks, is_collection
 from bochner.sources.rows import concat
 from bochner.sources.rowwise import rowwise
@@ -138,32 +143,8 @@ class DenseFeatures(ABC):
         require_memory(X.shape[0] * self.n_features_out * X.dtype.itemsize, what, cure)
 
     def _tile_rows(self, dtype: np.dtype) -> int:
-        return max(
-            1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), BLOCK_ROWS)
-        )
-
-
-class DenseView(DenseFeatures):
-    """A map that holds others, all of dense features, as one to dense arrays.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        Drawn, with a method `write`.
-    """
-
-    def __init__(self, features: Any) -> None:
-        self.features = features
-
-    @property
-    def n_features_out(self) -> int:
-        return self.features.n_features_out
-
-    def bounds(self) -> NDArray | None:
-        return self.features.bounds()
-
-    def write(self, X: Rows, out: NDArray) -> None:
-        self.features.write(X, out)
+        row = max(self.n_features_out * dtype.itemsize, 1)
+        return max(1, min(TILE_BYTES // row, BLOCK_ROWS))
 
 
 class Cached:
@@ -218,7 +199,7 @@ class KernelParameter(BaseEstimator):
 
 
 class FeatureMap(
-    Cached, ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelParameter
+    Marked, Cached, ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelParameter
 ):
     """A map from rows to D features, and a scikit-learn transformer.
 
@@ -238,19 +219,12 @@ class FeatureMap(
     methods take are checked already: float32 or float64, dense or CSR.
     """
 
-    encoded_: bool = False  # whether it is of rows in units that an encoder has made
-
-    def __sklearn_clone__(self) -> Any:
-        return clone_with_mark(self)
-
     n_features_in_: int
     # Of a data frame, also where they are no strings
     _frame_names: list[str] | None = None
     remedy: ClassVar[str] = (
         "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
     )
-    # Whether devices compute it, see `bochner.features.device_features`
-    on_devices: ClassVar[bool] = False
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -334,9 +308,8 @@ class FeatureMap(
             check_is_fitted(self)
         if isinstance(X, str | os.PathLike):
             raise TypeError(
-                f"{name} takes rows in memory, or a collection of "
-                "Dask, not a path: read it first, or "
-                "give the map to a model, whose fit reads files."
+                f"{name} takes rows in memory, or a collection of Dask, not a path: "
+                "read it first, or give the map to a model, whose fit reads files."
             )
         given = X
         X = checked_sparse(X)
@@ -380,7 +353,7 @@ class FeatureMap(
         return [self]
 
     @property
-    def scales(self) -> Floats:
+    def scales(self) -> NDArray:
         """Factor on the features of each part, shape (M,)."""
         return np.ones(1)
 
@@ -397,18 +370,12 @@ class FeatureMap(
     @property
     def dense(self) -> DenseFeatures | None:
         """The drawn map as one to dense arrays; None where its features are sparse."""
-        return DenseView(self) if self.is_dense else None
+        return self if self.is_dense and isinstance(self, DenseFeatures) else None
 
     @property
     def is_dense(self) -> bool:
         """Whether the features of the drawn map are dense."""
         return False
-
-    def bounds(self) -> NDArray | None:
-        """Largest size of the entries of each column, shape (D,); None where they
-        have none.
-        """
-        return None
 
     def centres(self, X: Rows, weight: NDArray) -> list[NDArray | None]:
         """Mean features of some rows of the dense parts, None for the others: what may
@@ -424,9 +391,8 @@ class FeatureMap(
             means.append(None if Z is None else product(share, Z)[0])
         return means
 
-    @abstractmethod
     def store(self, X: Rows, packed: bool = False, centres: Centres = None) -> Stored:
-        """Features of the rows, held in memory.
+        """Features of the rows, held in memory; by default as sparse rows.
 
         Parameters
         ----------
@@ -435,6 +401,7 @@ class FeatureMap(
         centres : sequence of array or None, one for each of `parts`, optional
             Taken from the features.
         """
+        return StoredSparse(self.map_rows(X))
 
     def stored(self, blocks: Iterable[Block], centres: Centres) -> Iterator[StoredRows]:
         """Yield blocks with their features, as `store` holds them, in the place of
@@ -499,11 +466,6 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
     """A map whose features are always dense."""
 
     is_dense = True
-
-    @property
-    def dense(self) -> DenseFeatures:
-        """The map itself."""
-        return self
 
     def map_rows(self, X: Rows) -> NDArray:
         """Features of rows that are checked, shape (n, D)."""

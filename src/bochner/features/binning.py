@@ -13,7 +13,7 @@ from sklearn.base import clone
 from bochner.engines.local import for_rows, in_threads, require_memory, tiles
 from bochner.features.base import (
     Centres,
-    DenseView,
+    DenseFeatures,
     FeatureMap,
     Rows,
     random_generator,
@@ -165,15 +165,30 @@ class BinningFeatures(FeatureMap):
 
     def draw(self, n_features: int) -> BinningFeatures:
         """Draw the grids for `n_features` columns, before any rows are seen."""
-        self._check_parameters()
+        check_kernel(self.kernel, example="Laplacian(2.0)")
+        check_count(self.n_grids, "n_grids", 31)
+        if self.n_buckets is not None:
+            check_count(self.n_buckets, "n_buckets", 31)
+        share: Any = self.column_share
+        is_number = isinstance(share, Real) and not isinstance(share, bool)
+        if not is_number or not 0 < share <= 1:
+            raise ValueError(
+                f"column_share must be above 0 and at most 1, got {share!r}."
+            )
         rng = random_generator(self.random_state)
         P = int(self.n_grids)
         n_buckets = int(self.n_buckets or 0)
         self.pitches_, self.shifts_, self.values_, self._smooth = draw_grids(
             self.kernel, P, n_features, rng
         )
-        if self.column_share < 1:
-            self._drop_columns(rng)
+        if share < 1:
+            if self._smooth.any():
+                raise ValueError(
+                    "column_share must be 1 for SmoothBins, whose weights depend on "
+                    "all columns."
+                )
+            dropped = rng.uniform(size=self.pitches_.shape) >= share
+            self.pitches_[dropped], self.shifts_[dropped] = np.inf, 0.0
         self.multipliers_ = rng.integers(-(2**63), 2**63, self.pitches_.shape)
         self.n_features_in_ = n_features
         self.rows_per_bin_ = self.singleton_share_ = float("nan")
@@ -188,27 +203,6 @@ class BinningFeatures(FeatureMap):
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Check that the kernel serves such rows."""
         self.kernel.check_rows(X)
-
-    def _drop_columns(self, rng: np.random.Generator) -> None:
-        """Let each grid split each column with the probability `column_share` only."""
-        if self._smooth.any():
-            raise ValueError(
-                "column_share must be 1 for SmoothBins, whose weights depend on all "
-                "columns."
-            )
-        dropped = rng.uniform(size=self.pitches_.shape) >= self.column_share
-        self.pitches_[dropped], self.shifts_[dropped] = np.inf, 0.0
-
-    def _check_parameters(self) -> None:
-        check_kernel(self.kernel, example="Laplacian(2.0)")
-        check_count(self.n_grids, "n_grids", 31)
-        if self.n_buckets is not None:
-            check_count(self.n_buckets, "n_buckets", 31)
-        share = self.column_share
-        if not isinstance(share, Real) or isinstance(share, bool) or not 0 < share <= 1:
-            raise ValueError(
-                f"column_share must be above 0 and at most 1, got {share!r}."
-            )
 
     @property
     def n_features_out(self) -> int:
@@ -307,7 +301,8 @@ class BinningFeatures(FeatureMap):
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
 
         def number(p: int) -> None:
-            grids.number(tiles, p, numbers, ids[p])
+            for rows, tile in tiles:
+                numbers(p, grids.hashes(tile, p), ids[p, rows])
             if smooth:
                 grids.weigh(tiles, p, values[p])
 
@@ -442,8 +437,7 @@ def require_hashed(features: FeatureMap, most_columns: int) -> None:
     if inner.n_grids * inner.n_buckets > most_columns:
         raise ValueError(
             f"{inner.n_grids:,} grids of {inner.n_buckets:,} buckets are more than "
-            f"{most_columns:,} columns, whose "
-            f"moments would not fit in memory: {cures}."
+            f"{most_columns:,} columns, whose moments would not fit in memory: {cures}."
         )
 
 
@@ -453,10 +447,17 @@ def hashed_bins(features: FeatureMap) -> BinningFeatures | None:
     return inner if isinstance(inner, BinningFeatures) and inner.has_buckets else None
 
 
-class DenseBins(DenseView):
+class DenseBins(DenseFeatures):
     """Hashed bins as dense rows, zeros and all: for few rows, of which most solvers ask
     for nothing else.
     """
+
+    def __init__(self, features: FeatureMap) -> None:
+        self.features = features
+
+    @property
+    def n_features_out(self) -> int:
+        return self.features.n_features_out
 
     def write(self, X: Rows, out: NDArray) -> None:
         out[:, : self.n_features_out] = self.features.map_rows(X).toarray()

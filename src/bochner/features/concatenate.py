@@ -21,6 +21,7 @@ from bochner.data.table_input import as_dense
 from bochner.features.base import (
     Centres,
     DenseFeatureMap,
+    DenseFeatures,
     FeatureMap,
     Rows,
 )
@@ -57,8 +58,6 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     array([[-1.,  0.],
            [ 1.,  0.]])
     """
-
-    def __init__(self) -> None: ...
 
     def draw(self, n_features: int) -> LinearFeatures:
         """Set the means to zero and the scales to one, before any rows are seen."""
@@ -103,7 +102,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
             ) from None
 
 
-class ConcatenatedFeatures(FeatureMap):
+class ConcatenatedFeatures(FeatureMap, DenseFeatures):
     """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so
     that k = w_1 k_1 + w_2 k_2 + ...
 
@@ -318,9 +317,9 @@ class ConcatenatedFeatures(FeatureMap):
         """Features of rows that are checked: an array or, where one of the maps gives
         such, a csr_matrix.
         """
-        if (dense := self.dense) is not None:
-            dense.require_output(X, self.remedy)
-            return dense.rows(X)
+        if self.is_dense:
+            self.require_output(X, self.remedy)
+            return self.rows(X)
         parts = [_as_csr(part.map_rows(X)) * scale for part, scale, _ in self._each()]
         return sp.csr_matrix(sp.hstack(parts, format="csr"))
 

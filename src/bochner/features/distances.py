@@ -53,30 +53,24 @@ def pair_distances(
     first, total = distinct_rows(X, weight)
     if len(total) == 1:
         return np.empty(0), np.empty(0)
-    few = X[first].astype(np.float64)
+    few: Any = X[first].astype(np.float64)
     i, j = np.triu_indices(len(total), 1)
-    shares = total[i] * total[j]
-    return _distances(few, p), shares / max(
-        float(shares.sum()), np.finfo(np.float64).tiny
-    )
-
-
-def _distances(X: Any, p: int) -> Floats:
-    """Of rows i < j, those of the first row first."""
-    if sp.issparse(X):
+    if sp.issparse(few):
         from sklearn.metrics import pairwise_distances
 
-        columns, positions = np.unique(X.indices, return_inverse=True)
+        columns, positions = np.unique(few.indices, return_inverse=True)
         # Of 64 bits are not taken
         indices = positions.astype(np.int32)
-        starts = X.indptr.astype(np.int32)
-        X = sp.csr_array((X.data, indices, starts), shape=(X.shape[0], len(columns)))
-        return pairwise_distances(X, metric="manhattan" if p == 1 else "euclidean")[
-            np.triu_indices(X.shape[0], 1)
-        ]
-    from scipy.spatial.distance import pdist
+        starts = few.indptr.astype(np.int32)
+        few = sp.csr_array((few.data, indices, starts), (len(total), len(columns)))
+        metric = "manhattan" if p == 1 else "euclidean"
+        distances = pairwise_distances(few, metric=metric)[i, j]
+    else:
+        from scipy.spatial.distance import pdist
 
-    return pdist(X, "cityblock" if p == 1 else "euclidean")
+        distances = pdist(few, "cityblock" if p == 1 else "euclidean")
+    shares = total[i] * total[j]
+    return distances, shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
 
 
 def weighted_quantile(values: NDArray, weight: NDArray, share: float) -> float:

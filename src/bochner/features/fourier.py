@@ -133,7 +133,7 @@ class FourierFeatures(DenseFeatureMap):
     True
     """
 
-    on_devices = True
+    on_devices = True  # see `bochner.features.device_features`
     remedy = (
         "Transform in blocks of rows, use fewer n_components, or fit a "
         "KernelMachine, which never holds it."
@@ -164,11 +164,11 @@ class FourierFeatures(DenseFeatureMap):
         rng = random_generator(self.random_state)
         lone = self.n_components % 2 if self.paired else self.n_components
         m = (self.n_components + lone) // 2
-        draw = draw_frequencies(self.kernel, m, n_features, self.sampling, rng)
-        self.frequencies_ = draw.frequencies
-        self.sign_flips_ = draw.sign_flips
+        self.frequencies_, weights, self.sign_flips_ = draw_frequencies(
+            self.kernel, m, n_features, self.sampling, rng
+        )
         self.offsets_ = rng.uniform(0, 2 * np.pi, lone)
-        self._weigh(draw.weights)
+        self._weigh(weights)
         self.n_features_in_ = n_features
         self._rng = rng
         return self
@@ -258,26 +258,7 @@ class FourierFeatures(DenseFeatureMap):
         """Frequencies of the pairs and of the rest in turns, amplitudes, offsets in
         turns, the longest frequency.
         """
-        self._check_arrays()
-        m = len(self.amplitudes_)
-        size = m - len(self.offsets_) or m
-        turns = self.frequencies_ / (2 * np.pi)
-        first: NDArray | SignedHadamard = turns[:, :size]
-        if self.sign_flips_ is not None and cheaper(self.n_features_in_, size):
-            first = self.sign_flips_.first(size).scaled(1 / (2 * np.pi), 1)
-        squares = np.einsum("ij,ij->j", self.frequencies_, self.frequencies_)
-        return (
-            first.astype(dtype),
-            turns[:, size:].astype(dtype),
-            self.amplitudes_.astype(dtype),
-            (self.offsets_ / (2 * np.pi)).astype(dtype),
-            float(np.sqrt(squares.max()) / (2 * np.pi)),
-        )
-
-    def _check_arrays(self) -> None:
-        """Refuse arrays that do not fit together, of which compiled loops would not
-        be aware.
-        """
+        # Arrays that do not fit together, of which compiled loops would not be aware
         d = self.n_features_in_
         m = np.size(self.amplitudes_)
         lone = np.size(self.offsets_)
@@ -290,6 +271,19 @@ class FourierFeatures(DenseFeatureMap):
             raise ValueError(
                 "The arrays of this FourierFeatures are inconsistent. Fit it again."
             )
+        size = m - lone or m
+        turns = self.frequencies_ / (2 * np.pi)
+        first: NDArray | SignedHadamard = turns[:, :size]
+        if self.sign_flips_ is not None and cheaper(d, size):
+            first = self.sign_flips_.first(size).scaled(1 / (2 * np.pi), 1)
+        squares = np.einsum("ij,ij->j", self.frequencies_, self.frequencies_)
+        return (
+            first.astype(dtype),
+            turns[:, size:].astype(dtype),
+            self.amplitudes_.astype(dtype),
+            (self.offsets_ / (2 * np.pi)).astype(dtype),
+            float(np.sqrt(squares.max()) / (2 * np.pi)),
+        )
 
 
 def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArray:

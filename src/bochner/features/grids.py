@@ -101,9 +101,11 @@ class Table:
 
     def number(self, hashes: NDArray, ids: NDArray) -> None:
         """Write the number of each hash into `ids`, a new one for each that is new."""
+        from bochner.loops.bins import number
+
         done = 0
         while done < len(hashes):
-            self.count, more = number_hashes(
+            self.count, more = number(
                 hashes[done:],
                 self.keys,
                 self.counts,
@@ -113,39 +115,20 @@ class Table:
             )
             done += more
             if done < len(hashes):
-                self._grow()
-
-    def _grow(self) -> None:
-        capacity = GROWTH * len(self.keys)
-        if capacity >= LARGE_TABLE:
-            require_memory(
-                24 * capacity,
-                f"A table of {capacity:,} bins",
-                "Use larger lengthscales or fewer n_grids.",
-            )
-        larger = Table(capacity)
-        larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
-        larger.counts[: self.count] = self.counts[: self.count]
-        self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
-
-
-def number_hashes(
-    hashes: NDArray,
-    keys: NDArray,
-    counts: NDArray,
-    slots: NDArray,
-    count: int,
-    ids: NDArray,
-) -> tuple[int, int]:
-    """Number hashes of int64 in a table of a power of two of slots, as
-    `bochner.loops.bins.number` does.
-    """
-    from bochner.loops.bins import number
-
-    shift = np.uint64(65 - len(slots).bit_length())
-    return number(
-        hashes.view(np.uint64), keys.view(np.uint64), counts, slots, shift, count, ids
-    )
+                # The table is full
+                capacity = GROWTH * len(self.keys)
+                if capacity >= LARGE_TABLE:
+                    require_memory(
+                        24 * capacity,
+                        f"A table of {capacity:,} bins",
+                        "Use larger lengthscales or fewer n_grids.",
+                    )
+                larger = Table(capacity)
+                larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
+                larger.counts[: self.count] = self.counts[: self.count]
+                self.keys = larger.keys
+                self.counts = larger.counts
+                self.slots = larger.slots
 
 
 class Lookups:
@@ -174,6 +157,8 @@ class Lookups:
     """
 
     def __init__(self, keys: NDArray, offsets: NDArray, n_grids: int) -> None:
+        from bochner.loops.bins import number
+
         whole = of_shapes([keys, offsets], [(len(keys),), (n_grids + 1,)], np.int64)
         _require(whole)
         self.keys = np.require(keys, None, "W")
@@ -188,13 +173,9 @@ class Lookups:
             return
         rise = bool(np.all(np.diff(offsets) >= 0))
         _require(rise and offsets[0] == 0 and offsets[-1] == len(keys))
-        self._fill()
-
-    def _fill(self) -> None:
-        """Make the tables: of few bins a quarter full at most, lest look-ups search,
-        of many bins half full.
-        """
-        sizes = np.diff(self.offsets)
+        # Of few bins tables are a quarter full at most, lest look-ups search, of many
+        # bins half full
+        sizes = np.diff(offsets)
         slots = np.maximum(np.where(sizes < MANY_BINS, 4, 2) * sizes, 2)
         named_by = np.ceil(np.log2(slots)).astype(np.int64)
         self.starts = np.concatenate([[0], np.cumsum(1 << named_by)])
@@ -203,7 +184,7 @@ class Lookups:
         def fill(p: int) -> None:
             keys, slots = self.of_grid(p)
             hashes, counts, ids = keys.copy(), *np.zeros((2, len(keys)), np.int32)
-            number_hashes(hashes, hashes, counts, slots, 0, ids)
+            number(hashes, hashes, counts, slots, 0, ids)
 
         in_threads(fill, range(len(sizes)))
         self.tables = (
@@ -225,13 +206,13 @@ class Lookups:
         """Write the numbers of the hashes in a grid into `ids`, -1 for bins that are
         not known.
         """
-        from bochner.loops.bins import bucket
+        from bochner.loops.bins import bucket, number
 
         if self.n_buckets:
             bucket(hashes, self.n_buckets, ids)
             return
         keys, slots = self.of_grid(p)
-        number_hashes(hashes, keys, NO_COUNTS, slots, -1, ids)
+        number(hashes, keys, NO_COUNTS, slots, -1, ids)
 
 
 def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -352,7 +333,7 @@ class Grids:
         sample = X[:: max(len(X) // SAMPLE_ROWS, 1)]
         tile = by_columns(sample)
         n_bins = [
-            n_distinct(self._hash(tile, p))
+            n_distinct(self.hashes(tile, p))
             for p in range(min(len(self), SAMPLED_GRIDS))
         ]
         if np.mean(n_bins) < MANY_OWN * len(sample):
@@ -362,14 +343,7 @@ class Grids:
             cuts = spread * self.inverses.sum(axis=(0, 1))
         return np.argsort(X[:, np.argmax(cuts)], kind="stable")
 
-    def number(
-        self, tiles: list[tuple[slice, Any]], p: int, numbers: Numbers, ids: NDArray
-    ) -> None:
-        """Write the number of each row's bin in grid p into `ids`."""
-        for rows, tile in tiles:
-            numbers(p, self._hash(tile, p), ids[rows])
-
-    def _hash(self, tile: Any, p: int) -> NDArray[np.int64]:
+    def hashes(self, tile: Any, p: int) -> NDArray[np.int64]:
         """Hashes of the bins of a tile's rows in grid p."""
         from bochner.loops.bins import hash_dense, hash_sparse
 

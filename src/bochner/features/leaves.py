@@ -19,7 +19,6 @@ from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel, Stationary
-from bochner.kernels.base import Leaf
 from bochner.kernels.functions import FromSpectrum
 
 
@@ -97,8 +96,7 @@ def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
     if kernel is None:
         raise TypeError(
             f"The kernel of {type(features).__name__} is not known: give it as "
-            "kernel=, one of bochner.kernels or a "
-            "callable of (X, Y)."
+            "kernel=, one of bochner.kernels or a callable of (X, Y)."
         )
     return kernel if share == 1 else partial(_column_mixture, kernel, share)
 
@@ -154,13 +152,12 @@ def refuse_encoded(name: str, part: Any) -> None:
         part.check_parameters()
     if any(getattr(inner, "encoded_", False) for inner in _with_all_within(part)):
         raise ValueError(
-            f"{name} was taken from a fitted model and is in the units of that "
-            "model's encoder, but here it would see "
-            "the columns in their own units. To use what was learned on other rows, "
-            "call refit on the fitted model, "
-            "and resized(factor).refit for another number of features; or give a new "
-            "one in the units of the columns, "
-            "such as FourierFeatures(Gaussian(lengthscale))."
+            f"{name} was taken from a fitted model and is in the units of that model's "
+            "encoder, but here it would see the columns in their own units. To use "
+            "what was learned on other rows, call refit on the fitted model, and "
+            "resized(factor).refit for another number of features; or give a new one "
+            "in the units of the columns, such as "
+            "FourierFeatures(Gaussian(lengthscale))."
         )
 
 
@@ -186,23 +183,22 @@ def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> Flo
     columns.
     """
     total = np.zeros((len(X), len(Y)))
+    d = X.shape[1]
     for variance, factors in kernel.terms():
         values = np.full(total.shape, float(variance))
         for factor in factors:
-            for j in factor.columns(X.shape[1]).tolist():
-                values *= 1 - share + share * _of_column(factor, j, X, Y)
+            for j in factor.columns(d).tolist():
+                # The kernel of rows that differ in one column alone
+                if isinstance(factor, Stationary):
+                    scale = float(np.broadcast_to(factor.lengthscale, d)[j])
+                    alone = clone(factor).set_params(lengthscale=scale)
+                    of_column = alone(X[:, [j]], Y[:, [j]])
+                else:
+                    is_column = np.arange(d) == j
+                    of_column = factor(X * is_column, Y * is_column)
+                values *= 1 - share + share * of_column
         total += values
     return total
-
-
-def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> Floats:
-    """The kernel of rows that differ in one column alone."""
-    d = X.shape[1]
-    if not isinstance(factor, Stationary):
-        alone = np.arange(d) == j
-        return factor(X * alone, Y * alone)
-    scale = float(np.broadcast_to(factor.lengthscale, d)[j])
-    return clone(factor).set_params(lengthscale=scale)(X[:, [j]], Y[:, [j]])
 
 
 def is_dense(features: Any) -> bool:

@@ -19,7 +19,7 @@ from bochner.data.table_input import checked_sparse
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
-from bochner.features.base import Cached, Centres, FeatureMap, Rows
+from bochner.features.base import Cached, Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.stored import Stored
 from bochner.features.structured import of_shapes
 from bochner.kernels import Kernel
@@ -219,7 +219,16 @@ class Metric(Cached):
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
                 out *= scale
                 if len(warped):
-                    out[:, self.warped_] = self._warps(rows[:, warped]).T
+                    from bochner.loops import coordinates
+
+                    # Double precision in a row for each column that is warped
+                    V = rows[:, warped].T.astype(np.float64, order="C")
+                    low = np.empty(coordinates.TILE_ROWS, np.uint64)
+                    last = np.uint64(self.knots_.shape[1] - 1)
+                    coordinates.warp(
+                        V, self.knots_, self.levels_, self.slopes_, low, last
+                    )
+                    out[:, self.warped_] = V.T
 
         # The rows of a tile are one thread's already
         if len(X) <= BLOCK_ROWS:
@@ -227,18 +236,6 @@ class Metric(Cached):
         else:
             for_rows(write, len(X), BLOCK_ROWS)
         return U
-
-    def _warps(self, columns: NDArray) -> NDArray:
-        """Columns of rows that are warped, shape (rows, w), as coordinates of shape
-        (w, rows), in double precision.
-        """
-        from bochner.loops import coordinates
-
-        V = columns.T.astype(np.float64, order="C")
-        low = np.empty(coordinates.TILE_ROWS, np.uint64)
-        last = np.uint64(self.knots_.shape[1] - 1)
-        coordinates.warp(V, self.knots_, self.levels_, self.slopes_, low, last)
-        return V
 
     def _check_arrays(self) -> None:
         """Refuse arrays that do not fit together, of which the compiled loop of the
@@ -376,7 +373,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     return metric.mixed(metric.linear_, total / (total.sum() or 1.0))
 
 
-class MetricFeatures(FeatureMap):
+class MetricFeatures(FeatureMap, DenseFeatures):
     """A feature map of learned coordinates.
 
     Parameters
@@ -453,10 +450,6 @@ class MetricFeatures(FeatureMap):
         """Whether the features of the map are dense."""
         inner: Any = getattr(self, "features_", self.features)
         return inner.is_dense
-
-    def bounds(self) -> NDArray | None:
-        """Largest size of the entries of each column, shape (D,), or None."""
-        return self.features_.bounds()
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows, where these are dense, into the first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -46,24 +45,33 @@ class KernelValues(DenseFeatureMap):
 
     kernel: Kernel
 
-    @property
-    @abstractmethod
-    def landmarks(self) -> NDArray:
-        """The rows, shape (m, d), dense."""
-
-    def _values(self, X: Any) -> NDArray:
-        """Kernel with the landmarks, shape (b, m), in the precision of the rows."""
-        gaussian = _gaussian_scale(self.kernel, self.n_features_in_)
-        if gaussian is None:
+    def _values(self, X: Any, landmarks: NDArray) -> NDArray:
+        """Kernel with the landmarks, shape (m, d), in the precision of the rows, shape
+        (b, m).
+        """
+        terms = self.kernel.terms()
+        variance, (leaf, *_) = terms[0]
+        if len(terms) != 1 or len(terms[0][1]) != 1 or type(leaf) is not Gaussian:
             rows = as_dense(X).astype(np.float64)
-            return self.kernel(rows, self.landmarks).astype(X.dtype)
-        variance, scale = gaussian
+            return self.kernel(rows, landmarks).astype(X.dtype)
+        d = self.n_features_in_
+        scale = np.broadcast_to(leaf.scales(d), d)
         is_sparse = sp.issparse(X)
         dtype = np.dtype(np.float64) if is_sparse else X.dtype
-        centre, inverse, V = self._cached(
-            f"units {dtype} {is_sparse}",
-            lambda: self._in_units(scale, dtype, is_sparse),
-        )
+
+        def in_units() -> tuple[NDArray, NDArray, NDArray]:
+            """Centre and inverse units of the columns, and the landmarks in them, shape
+            (d, m).
+
+            Distances from the median of the landmarks lose fewer digits; of sparse rows
+            nothing is taken.
+            """
+            centre = np.zeros(d) if is_sparse else np.median(landmarks, axis=0)
+            centre = centre.astype(dtype)
+            V = ((landmarks - centre.astype(np.float64)) / scale).T.astype(dtype)
+            return centre, (1 / scale).astype(dtype), np.ascontiguousarray(V)
+
+        centre, inverse, V = self._cached(f"units {dtype} {is_sparse}", in_units)
         with np.errstate(over="ignore", invalid="ignore"):
             if is_sparse:
                 U = X.astype(np.float64).multiply(inverse).tocsr()
@@ -81,21 +89,6 @@ class KernelValues(DenseFeatureMap):
         if variance != 1:
             values *= variance
         return values.astype(X.dtype, copy=False)
-
-    def _in_units(
-        self, scale: NDArray, dtype: np.dtype, is_sparse: bool
-    ) -> tuple[NDArray, NDArray, NDArray]:
-        """Centre and inverse units of the columns, and the landmarks in them, shape
-        (d, m).
-
-        Distances from the median of the landmarks lose fewer digits; of sparse rows
-        nothing is taken.
-        """
-        d = len(scale)
-        centre = np.zeros(d) if is_sparse else np.median(self.landmarks, axis=0)
-        centre = centre.astype(dtype)
-        V = ((self.landmarks - centre.astype(np.float64)) / scale).T
-        return centre, (1 / scale).astype(dtype), np.ascontiguousarray(V.astype(dtype))
 
 
 class NystroemFeatures(KernelValues):
@@ -201,7 +194,14 @@ class NystroemFeatures(KernelValues):
             "Use fewer n_components.",
         )
         landmarks = X[np.sort(rng.permutation(rows)[:m])]
-        if len(rows) > m and _is_euclidean(self.kernel):
+        # Of Euclidean distances alone, of which means of rows stand for these
+        is_euclidean = all(
+            isinstance(leaf, Stationary)
+            and isinstance(leaf.spectral_measure(), Isotropic)
+            for _, factors in self.kernel.terms()
+            for leaf in factors
+        )
+        if len(rows) > m and is_euclidean:
             self.landmarks_ = k_means(X, weight, landmarks)
         else:
             self.landmarks_ = as_dense(landmarks).astype(np.float64)
@@ -213,18 +213,14 @@ class NystroemFeatures(KernelValues):
         self.root_ = vectors[:, kept] / np.sqrt(values[kept])
 
     @property
-    def landmarks(self) -> NDArray:
-        """The landmarks."""
-        return self.landmarks_
-
-    @property
     def n_features_out(self) -> int:
         """Number D of columns, 0 until rows have been seen."""
         return int(self.root_.shape[1])
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`."""
-        out[:, : self.n_features_out] = self._values(X) @ self._in(X.dtype, "root_")
+        values = self._values(X, self.landmarks_)
+        out[:, : self.n_features_out] = values @ self._in(X.dtype, "root_")
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), as the kernel
@@ -234,13 +230,11 @@ class NystroemFeatures(KernelValues):
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
 
         def multiply(rows: slice) -> None:
-            np.matmul(self._values(X[rows]), folded, out=result[rows])
+            values = self._values(X[rows], self.landmarks_)
+            np.matmul(values, folded, out=result[rows])
 
         for_tiles(multiply, X.shape[0], self._tile_rows(X.dtype))
         return result
-
-    def _tile_rows(self, dtype: np.dtype) -> int:
-        return super()._tile_rows(dtype) if self.n_features_out else 1
 
 
 def k_means(X: Any, weight: NDArray, centres: Any) -> Floats:
@@ -264,26 +258,6 @@ def k_means(X: Any, weight: NDArray, centres: Any) -> Floats:
         nonempty = total > 0
         centres[nonempty] = sums[nonempty] / total[nonempty, np.newaxis]
     return unit * centres.astype(np.float64)
-
-
-def _is_euclidean(kernel: Kernel) -> bool:
-    """Whether a kernel is one of Euclidean distances, of which means of rows stand
-    for these.
-    """
-    leaves = [leaf for _, factors in kernel.terms() for leaf in factors]
-    return all(
-        isinstance(leaf, Stationary) and isinstance(leaf.spectral_measure(), Isotropic)
-        for leaf in leaves
-    )
-
-
-def _gaussian_scale(kernel: Kernel, n_features: int) -> tuple[float, Floats] | None:
-    """Variance and lengthscales of a single Gaussian kernel; None of another."""
-    terms = kernel.terms()
-    if len(terms) != 1 or len(terms[0][1]) != 1 or type(terms[0][1][0]) is not Gaussian:
-        return None
-    variance, (leaf,) = terms[0]
-    return variance, np.broadcast_to(leaf.scales(n_features), n_features)
 
 
 TILE = 512  # rows that are compared with all landmarks at a time
@@ -403,11 +377,6 @@ class KernelRows(KernelValues):
         self._caches = {}
 
     @property
-    def landmarks(self) -> NDArray:
-        """The rows of the fit."""
-        return self.rows_
-
-    @property
     def n_features_out(self) -> int:
         """Number of rows that are kept."""
         return len(self.rows_)
@@ -415,7 +384,7 @@ class KernelRows(KernelValues):
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the kernel values of a few rows into the first columns of `out`."""
         # Coefficients of little noise are large: single precision is too little
-        values = self._values(X.astype(np.float64, copy=False))
+        values = self._values(X.astype(np.float64, copy=False), self.rows_)
         out[:, : len(self.rows_)] = values
 
     def _tile_rows(self, dtype: np.dtype) -> int:
@@ -432,9 +401,8 @@ def exact_map(features: FeatureMap) -> FeatureMap:
     kernel = kernel_of(leaf.features)
     if others or kernel is None or getattr(leaf.features, "column_share", 1.0) != 1.0:
         raise ValueError(
-            f"solver='exact' needs a known kernel, and {type(features).__name__} "
-            "have none: give kernel= in place of "
-            "features=."
+            f"solver='exact' needs a known kernel, and {type(features).__name__} have "
+            "none: give kernel= in place of features=."
         )
     exact = KernelRows(kernel if leaf.weight == 1 else leaf.weight * kernel)
     return _on_coordinates(leaf, exact)
@@ -492,7 +460,19 @@ class PriorFunctions:
     ) -> None:
         self._parts = list[tuple[LeafMap, FeatureMap, NDArray]]()
         for leaf in leaves(features):
-            fresh = _fresh(leaf, features.n_features_in_, int(rng.integers(2**31)))
+            seed = int(rng.integers(2**31))
+            fresh: Any = leaf.features
+            # Of the same kernel, for rows as the single map sees them
+            if has_exact_kernel(leaf):
+                if getattr(fresh, "column_share", 1.0) == 1:
+                    fresh = FourierFeatures(
+                        fresh.kernel, N_COMPONENTS, sampling="iid", random_state=seed
+                    )
+                else:
+                    fresh = clone(fresh).set_params(
+                        n_buckets=N_BUCKETS, random_state=seed
+                    )
+                fresh.draw(leaf.features.n_features_in_)
             coef = rng.standard_normal((fresh.n_features_out, n_functions))
             self._parts.append((leaf, fresh, coef * np.sqrt(leaf.weight)))
 
@@ -516,20 +496,3 @@ class PriorFunctions:
             for leaf, fresh, _ in self._parts
         ]
         return np.hstack(parts)
-
-
-def _fresh(leaf: LeafMap, n_features: int, seed: int) -> FeatureMap:
-    """A map of the same kernel that is drawn again, for rows as the single map sees
-    them.
-    """
-    features: Any = leaf.features
-    if not has_exact_kernel(leaf):
-        return features
-    n_features = leaf.metrics[-1].n_features_out_ if leaf.metrics else n_features
-    if getattr(features, "column_share", 1.0) == 1:
-        fresh: Any = FourierFeatures(
-            features.kernel, N_COMPONENTS, sampling="iid", random_state=seed
-        )
-    else:
-        fresh = clone(features).set_params(n_buckets=N_BUCKETS, random_state=seed)
-    return fresh.draw(n_features)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +17,7 @@ from bochner.data.weights import draw_rows
 from bochner.engines.local import require_memory
 from bochner.features.structured import SignedHadamard, cheaper, orthonormal
 from bochner.kernels import Kernel, Stationary
-from bochner.kernels.base import Leaf, Term
+from bochner.kernels.base import Leaf
 from bochner.kernels.spectral_measures import (
     TINY,
     Drawn,
@@ -33,33 +32,11 @@ SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
 RESOLVED = 1e5
 # Columns up to which Sobol points err less: any number of points; at least `POINTS`
 # for each column
-LOW, MIDDLE, POINTS = (
-    5,
-    10,
-    50,
-)
+LOW, MIDDLE, POINTS = 5, 10, 50
 # Times as fast as a matrix product that structured frequencies are where they are taken
 # unasked
 CLEARLY = 1.5
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Frequencies and weights with k(x, y) = E sum_j weights_j cos(frequencies_j'(x -
-    y)).
-
-    Attributes
-    ----------
-    frequencies : array of shape (d, m)
-        In radians per unit of the columns.
-    weights : array of shape (m,)
-    sign_flips : SignedHadamard or None
-        The frequencies as a fast transform, where they have one.
-    """
-
-    frequencies: Floats
-    weights: Floats
-    sign_flips: SignedHadamard | None = None
+Directed = Isotropic | RadialLaw  # normal vectors times a number each
 
 
 def draw_frequencies(
@@ -68,12 +45,21 @@ def draw_frequencies(
     n_features: int,
     sampling: str,
     rng: np.random.Generator,
-) -> Draw:
-    """Draw frequencies of a kernel.
+) -> tuple[Floats, Floats, SignedHadamard | None]:
+    """Draw frequencies and weights of a kernel k, with k(x, y) = E sum_j weights_j
+    cos(frequencies_j'(x - y)).
 
     A sum of kernels splits the draws over its terms, in proportion to their variances
     (Neyman's allocation: the deviation of a term's estimate is proportional to its
     variance); a product adds independent frequencies, one of each factor.
+
+    Returns
+    -------
+    frequencies : array of shape (d, m)
+        In radians per unit of the columns.
+    weights : array of shape (m,)
+    sign_flips : SignedHadamard or None
+        The frequencies as a fast transform, where they have one.
 
     Raises
     ------
@@ -94,19 +80,40 @@ def draw_frequencies(
     variances = [variance for variance, _ in terms]
     counts = allocate(variances, n_frequencies, "n_components")
     weights = np.repeat(variances / counts, counts)
-    alone = _sign_flips_alone(terms)
+    # Whether the kernel is one leaf, of all columns, whose frequencies have directions
+    only = terms[0][1][0]
+    alone = (
+        len(terms) == len(terms[0][1]) == 1
+        and type(only).frequencies is Stationary.frequencies
+        and isinstance(only.spectral_measure(), Directed)
+    )
     if sampling == "auto" and alone and cheaper(n_features, n_frequencies, CLEARLY):
         sampling = "structured"
     for leaf in (leaf for _, leaves in terms for leaf in leaves):
-        _require_draws(leaf, sampling)
+        measure: SpectralMeasure = leaf.spectral_measure()
+        if isinstance(measure, Drawn) and sampling not in ("auto", "iid", "leverage"):
+            raise ValueError(
+                f"sampling={sampling!r} computes frequencies from its own points, and "
+                f"those of {leaf!r} are drawn by its sampler: use sampling='iid'."
+            )
+        if sampling == "structured" and not isinstance(measure, Directed):
+            raise ValueError(
+                "sampling='structured' needs frequencies of uniform direction, and "
+                f"those of {leaf!r} have none: use sampling='orthogonal' or 'qmc'."
+            )
     if sampling == "structured" and alone and n_features >= SignedHadamard.fewest:
-        flips = _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, rng)
-        return Draw(flips.frequencies(), weights, flips)
+        flips = SignedHadamard.draw(n_features, n_frequencies, rng)
+        normal = flips.frequencies()
+        uniform = rng.uniform(TINY, 1.0, (measure.n_uniforms, n_frequencies))
+        unit = unit_frequencies(measure, normal, uniform)
+        factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)
+        flips = flips.scaled(factors, 1 / only.scales(n_features))
+        return flips.frequencies(), weights, flips
     blocks = [
         _draw_term(leaves, count, n_features, sampling, rng)
         for (_, leaves), count in zip(terms, counts, strict=True)
     ]
-    return Draw(np.hstack(blocks), weights)
+    return np.hstack(blocks), weights, None
 
 
 def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.int64]:
@@ -119,9 +126,8 @@ def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.in
     weights = np.array(variances)
     if total < len(weights):
         raise ValueError(
-            f"The kernel is a sum of {len(weights)} terms and only {total} draws "
-            "would be made; "
-            f"each term needs one: raise {name}."
+            f"The kernel is a sum of {len(weights)} terms and only {total} draws would "
+            f"be made; each term needs one: raise {name}."
         )
     shares = weights / weights.sum() * (total - len(weights))
     counts = 1 + np.floor(shares).astype(np.int64)
@@ -152,7 +158,25 @@ def _draw_term(
         even = columns <= LOW or (columns <= MIDDLE and size >= POINTS * columns)
         sampling = "qmc" if even else "orthogonal"
     if sampling == "qmc":
-        numbers = _sobol(shapes, size, rng)
+        # Every point of one scrambled Sobol sequence (Yang et al., 2014) has a
+        # dimension for each coordinate of each factor. Scrambled points are uniform
+        # each for itself, so that estimates stay unbiased; together they fill the cube
+        # more evenly than independent ones.
+        dimensions = sum(d + more for d, more in shapes)
+        if dimensions > Sobol.MAXDIM:
+            raise ValueError(
+                f"sampling='qmc' has Sobol points of at most {Sobol.MAXDIM:,} "
+                "dimensions, and this kernel needs "
+                f"{dimensions:,}: use sampling='orthogonal'."
+            )
+        # A power of two of them, of which the first serve: of any other number SciPy
+        # warns
+        sobol = Sobol(dimensions, rng=rng).random_base2((int(size) - 1).bit_length())
+        points = np.clip(sobol[:size].T, TINY, 1 - 2**-53)
+        numbers = []
+        for d, more in shapes:
+            normal, uniform, points = np.split(points, [d, d + more])
+            numbers.append((ndtri(normal), uniform))
     else:
         numbers = [
             (
@@ -218,79 +242,6 @@ def normal_vectors(
     return np.hstack([directions, orthonormal(normal[:, whole:])]) * lengths
 
 
-def _sobol(
-    shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generator
-) -> list[tuple[NDArray, NDArray]]:
-    """Normal vectors and uniform numbers of all factors from one scrambled Sobol
-    sequence (Yang et al., 2014).
-
-    Every point has a dimension for each coordinate of each factor. Scrambled points are
-    uniform each for itself, so that estimates stay unbiased; together they fill the
-    cube more evenly than independent ones.
-    """
-    dimensions = sum(d + more for d, more in shapes)
-    if dimensions > Sobol.MAXDIM:
-        raise ValueError(
-            f"sampling='qmc' has Sobol points of at most {Sobol.MAXDIM:,} "
-            "dimensions, and this kernel needs "
-            f"{dimensions:,}: use sampling='orthogonal'."
-        )
-    # A power of two of them, of which the first serve: of any other number SciPy warns.
-    drawn = Sobol(dimensions, rng=rng).random_base2((int(size) - 1).bit_length())[:size]
-    points = np.clip(drawn.T, TINY, 1 - 2**-53)
-    numbers = []
-    for d, more in shapes:
-        normal, uniform, points = np.split(points, [d, d + more])
-        numbers.append((ndtri(normal), uniform))
-    return numbers
-
-
-def _has_directions(leaf: Leaf) -> bool:
-    """Whether the frequencies are normal vectors times a number each."""
-    return isinstance(leaf.spectral_measure(), Isotropic | RadialLaw)
-
-
-def _sign_flips_alone(terms: Sequence[Term]) -> bool:
-    """Whether the kernel is one leaf, of all columns, whose frequencies have
-    directions.
-    """
-    _, leaves = terms[0]
-    return (
-        len(terms) == len(leaves) == 1
-        and type(leaves[0]).frequencies is Stationary.frequencies
-        and _has_directions(leaves[0])
-    )
-
-
-def _require_draws(leaf: Leaf, sampling: str) -> None:
-    """Raise ValueError where frequencies of a leaf cannot be drawn so."""
-    if isinstance(leaf.spectral_measure(), Drawn):
-        if sampling not in ("auto", "iid", "leverage"):
-            raise ValueError(
-                f"sampling={sampling!r} computes frequencies from its own points, "
-                f"and those of {leaf!r} are drawn by "
-                "its sampler: use sampling='iid'."
-            )
-    elif sampling == "structured" and not _has_directions(leaf):
-        raise ValueError(
-            "sampling='structured' needs frequencies of uniform direction, and "
-            f"those of {leaf!r} have none: use "
-            "sampling='orthogonal' or 'qmc'."
-        )
-
-
-def _draw_sign_flips(
-    leaf: Leaf, size: int, n_features: int, rng: np.random.Generator
-) -> SignedHadamard:
-    measure: SpectralMeasure = leaf.spectral_measure()
-    sign_flips = SignedHadamard.draw(n_features, size, rng)
-    normal = sign_flips.frequencies()
-    uniform = rng.uniform(TINY, 1.0, (measure.n_uniforms, size))
-    unit = unit_frequencies(measure, normal, uniform)
-    factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)
-    return sign_flips.scaled(factors, 1 / leaf.scales(n_features))
-
-
 LEVERAGE_ROWS = 1024
 # Effective dimension aimed at, of the number of frequencies or of rows, whichever is
 # less
@@ -335,29 +286,26 @@ def draw_by_leverage(
     weights : array of shape (m,)
     """
     m = n_frequencies
-    pool = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
+    pool, weights, _ = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
     rows, factors = draw_rows(weight, LEVERAGE_ROWS, rng)
     drawn = weight[rows] * factors
     root = np.sqrt(drawn / drawn.mean())[:, np.newaxis]
     X = X[rows].astype(np.float64)
-    angles = X @ pool.frequencies
-    phis = [root * wave(angles) * np.sqrt(pool.weights) for wave in (np.cos, np.sin)]
+    angles = X @ pool
+    phis = [root * wave(angles) * np.sqrt(weights) for wave in (np.cos, np.sin)]
     K = sum(phi @ phi.T for phi in phis)
-    factor = cho_factor(K + _ridge(K, m) * np.eye(len(rows)))
-    scores = sum((phi * cho_solve(factor, phi)).sum(axis=0) for phi in phis)
-    share = scores / scores.sum()
-    places = (rng.uniform() + np.arange(m)) / m
-    chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)
-    return pool.frequencies[:, chosen], pool.weights[chosen] / (m * share[chosen])
-
-
-def _ridge(K: NDArray, size: int) -> float:
     eigenvalues = np.maximum(eigvalsh(K), 0.0)
     rank = int(np.count_nonzero(eigenvalues > eigenvalues[-1] * 1e-12))
-    aim = SHARE * min(size, rank)
+    aim = SHARE * min(m, rank)
 
     def excess(log_ridge: float) -> float:
         return float((eigenvalues / (eigenvalues + np.exp(log_ridge))).sum() - aim)
 
     top = np.log(eigenvalues[-1])
-    return float(np.exp(brentq(excess, top - 40, top + 40)))
+    ridge = np.exp(brentq(excess, top - 40, top + 40))
+    factor = cho_factor(K + ridge * np.eye(len(rows)))
+    scores = sum((phi * cho_solve(factor, phi)).sum(axis=0) for phi in phis)
+    share = scores / scores.sum()
+    places = (rng.uniform() + np.arange(m)) / m
+    chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)
+    return pool[:, chosen], weights[chosen] / (m * share[chosen])

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.features.base import Centres, FeatureMap, Rows
-from bochner.features.stored import StoredSparse, require_length
+from bochner.features.base import FeatureMap, Rows
+from bochner.features.stored import require_length
 
 
 class SparseColumns(FeatureMap):
@@ -75,12 +75,6 @@ class SparseColumns(FeatureMap):
         """The columns of rows that are checked, times their factors."""
         factors = sp.diags_array(self.factors_.astype(X.dtype))
         return sp.csr_matrix(sp.csr_matrix(X) @ factors)
-
-    def store(
-        self, X: Rows, packed: bool = False, centres: Centres | None = None
-    ) -> StoredSparse:
-        """The columns of the rows, held in memory."""
-        return StoredSparse(self.map_rows(X))
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of the entries of a row."""

@@ -21,28 +21,24 @@ from bochner.kernels.hats import Pitches
 from bochner.kernels.spectral_measures import SpectralMeasure
 
 
-def clone_with_mark(part: Any) -> Any:
-    """Clone a kernel or a map as scikit-learn does; one of encoded rows stays marked
-    as such.
-    """
-    from sklearn.base import _clone_parametrized
+class Marked:
+    """What may be of rows in units that an encoder has made, as its copies then are."""
 
-    copy = _clone_parametrized(part)
-    if part.encoded_:
-        copy.encoded_ = True
-    return copy
+    encoded_: bool = False
+
+    def __sklearn_clone__(self) -> Any:
+        from sklearn.base import _clone_parametrized
+
+        copy = _clone_parametrized(self)
+        if self.encoded_:
+            copy.encoded_ = True
+        return copy
 
 
-class Parametrised:
+class Parametrised(Marked):
     """What keeps the arguments of its constructor as attributes: it compares, hashes
     and prints by them.
     """
-
-    # Whether it is of rows in units that an encoder has made
-    encoded_: ClassVar[bool] = False
-
-    def __sklearn_clone__(self) -> Any:
-        return clone_with_mark(self)
 
     def __post_init__(self) -> None:
         self._validate()
@@ -115,12 +111,11 @@ class Parametrised:
 
 
 def _hashable(value: Any) -> Any:
-    is_array = isinstance(value, np.ndarray)
-    if is_array and value.ndim == 1 and value.dtype.kind in "biuf":
-        return tuple(value.tolist())
-    if isinstance(value, list | tuple | range) or (is_array and value.ndim):
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple | range):
         return tuple(map(_hashable, value))
-    return value.item() if isinstance(value, np.generic | np.ndarray) else value
+    return value
 
 
 def _short(value: Any) -> str:
@@ -294,9 +289,11 @@ class Leaf(Kernel):
         be infinite, or NaN if unknown.
         """
 
-    @abstractmethod
     def covariance(self, n_features: int) -> Floats:
-        """E[w w'], shape (n_features, n_features)."""
+        """E[w w'], shape (n_features, n_features); by default coordinates are
+        uncorrelated.
+        """
+        return np.diag(self.second_moments(n_features))
 
     def pitch_measure(self) -> Pitches:
         """Distribution of the pitches of random grids at unit lengthscale, for kernels

@@ -126,10 +126,8 @@ def mixture_of_hats(function: Function) -> Pitches:
     if concave.any():
         raise ValueError(
             "Not a mixture of hats: function is not convex between the distances "
-            f"{nodes[concave][0]:.3g} and "
-            f"{nodes[concave][-1]:.3g}, where weights of hats sum to "
-            f"{weights[concave].sum():.3g}. Use "
-            f"FourierFeatures."
+            f"{nodes[concave][0]:.3g} and {nodes[concave][-1]:.3g}, where weights of "
+            f"hats sum to {weights[concave].sum():.3g}. Use FourierFeatures."
         )
     nodes = nodes[weights > 0]
     weights = weights[weights > 0]

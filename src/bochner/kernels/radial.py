@@ -251,12 +251,26 @@ class Matern(Stationary):
         if self.nu in (0.5, 1.5, 2.5):
             return {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[self.nu] * np.exp(-s)
         s = np.maximum(s, 1e-12)
-        log_k = (
-            (1 - self.nu) * np.log(2)
-            - gammaln(self.nu)
-            + self.nu * np.log(s)
-            + _log_bessel_k(self.nu, s)
-        )
+        nu = self.nu
+        # Log of the modified Bessel function K_nu(s): from order 50 on by the uniform
+        # expansion in 1 / nu (DLMF 10.41.4, three terms), where SciPy's overflows
+        if nu < EXPANDED_ORDER:
+            with np.errstate(over="ignore", divide="ignore"):
+                log_bessel = np.log(kve(nu, s)) - s
+        else:
+            z = s / nu
+            root = np.sqrt(1 + z * z)
+            p = 1 / root
+            eta = root + np.log(z / (1 + root))
+            u1 = (3 * p - 5 * p**3) / 24
+            u2 = (81 * p**2 - 462 * p**4 + 385 * p**6) / 1152
+            u3 = 30375 * p**3 - 369603 * p**5 + 765765 * p**7 - 425425 * p**9
+            log_bessel = (
+                0.5 * np.log(np.pi / (2 * nu * root))
+                - nu * eta
+                + np.log1p(-u1 / nu + u2 / nu**2 - u3 / 414720 / nu**3)
+            )
+        log_k = (1 - nu) * np.log(2) - gammaln(nu) + nu * np.log(s) + log_bessel
         return np.where(r == 0, 1.0, np.exp(np.minimum(log_k, 0.0)))
 
     def spectral_measure(self) -> SpectralMeasure:
@@ -268,26 +282,3 @@ class Matern(Stationary):
         nu = float(self.nu)
         moment = nu / (nu - 1) if nu > 1 else np.inf
         return Isotropic(lambda u: nu / np.maximum(gammaincinv(nu, u[0]), TINY), moment)
-
-
-def _log_bessel_k(nu: float, s: NDArray) -> NDArray:
-    """Log of the modified Bessel function K_nu(s).
-
-    From order 50 on by the uniform expansion in 1 / nu (DLMF 10.41.4, three terms),
-    where SciPy's overflows.
-    """
-    if nu < EXPANDED_ORDER:
-        with np.errstate(over="ignore", divide="ignore"):
-            return np.log(kve(nu, s)) - s
-    z = s / nu
-    root = np.sqrt(1 + z * z)
-    p = 1 / root
-    eta = root + np.log(z / (1 + root))
-    u1 = (3 * p - 5 * p**3) / 24
-    u2 = (81 * p**2 - 462 * p**4 + 385 * p**6) / 1152
-    u3 = (30375 * p**3 - 369603 * p**5 + 765765 * p**7 - 425425 * p**9) / 414720
-    return (
-        0.5 * np.log(np.pi / (2 * nu * root))
-        - nu * eta
-        + np.log1p(-u1 / nu + u2 / nu**2 - u3 / nu**3)
-    )

@@ -85,6 +85,13 @@ class Gabor(Stationary):
         """Normal about the centre."""
         return Shifted(self._centre)
 
+    def covariance(self, n_features: int) -> Floats:
+        """E[w w'], shape (n_features, n_features)."""
+        scale = np.broadcast_to(self.scales(n_features), n_features)
+        centre = np.broadcast_to(self._centre, n_features)
+        unit = np.eye(n_features) + np.outer(centre, centre)
+        return unit / np.outer(scale, scale)
+
 
 @dataclass(eq=False, repr=False)
 class SpectralMixture(Kernel):
@@ -140,8 +147,7 @@ class SpectralMixture(Kernel):
         if not fit or means.ndim > 2 or means.size == 0:
             raise ValueError(
                 "weights must have the shape (Q,), means and scales (Q,) or (Q, d); "
-                f"got {weights.shape}, "
-                f"{means.shape} and {scales.shape}."
+                f"got {weights.shape}, {means.shape} and {scales.shape}."
             )
         if not all(np.all(np.isfinite(value)) for value in arrays):
             raise ValueError("weights, means and scales must be finite.")

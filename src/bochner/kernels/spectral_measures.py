@@ -2,7 +2,6 @@
 Bochner's theorem, at unit lengthscale.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,20 +14,8 @@ TINY = np.finfo(float).tiny
 SEED_NUMBERS = 4  # uniform numbers whose bits are the seed of a sampler
 
 
-class Uncorrelated(ABC):
-    """Frequencies whose coordinates are uncorrelated."""
-
-    @abstractmethod
-    def moments(self, n_features: int) -> NDArray:
-        """Second moments of the coordinates, shape (n_features,)."""
-
-    def covariance(self, n_features: int) -> NDArray:
-        """E[w w'], shape (n_features, n_features)."""
-        return np.diag(self.moments(n_features))
-
-
 @dataclass(frozen=True)
-class Isotropic(Uncorrelated):
+class Isotropic:
     """Frequencies of uniform direction: a normal vector times the root of a random
     scale.
 
@@ -61,7 +48,7 @@ class Isotropic(Uncorrelated):
 
 
 @dataclass(frozen=True)
-class RadialLaw(Uncorrelated):
+class RadialLaw:
     """Frequencies of uniform direction, whose length has a distribution that is known
     as numbers, one for each dimension.
 
@@ -86,7 +73,7 @@ class RadialLaw(Uncorrelated):
 
 
 @dataclass(frozen=True)
-class Separable(Uncorrelated):
+class Separable:
     """Frequencies with independent coordinates.
 
     Parameters
@@ -135,14 +122,9 @@ class Shifted:
         """Second moments of the coordinates, shape (n_features,)."""
         return np.broadcast_to(1 + np.asarray(self.centre) ** 2, n_features)
 
-    def covariance(self, n_features: int) -> NDArray:
-        """E[w w'], shape (n_features, n_features)."""
-        centre = np.broadcast_to(self.centre, n_features)
-        return np.eye(n_features) + np.outer(centre, centre)
-
 
 @dataclass(frozen=True)
-class Drawn(Uncorrelated):
+class Drawn:
     """Frequencies that a sampler draws by itself, of a distribution that is not known
     otherwise.
 

@@ -102,11 +102,6 @@ class Stationary(Leaf):
             self.spectral_measure().moments(n_features) / self.scales(n_features) ** 2
         )
 
-    def covariance(self, n_features: int) -> Floats:
-        """That of the spectral measure over the lengthscales."""
-        scale = np.broadcast_to(self.scales(n_features), n_features)
-        return self.spectral_measure().covariance(n_features) / np.outer(scale, scale)
-
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         scale = self.scales(X.shape[1])
         U = X / scale

@@ -78,9 +78,8 @@ class Hamming(Stationary):
             if broken.size:
                 raise ValueError(
                     "Hamming compares codes of categories, which differ by whole "
-                    f"numbers; in column {j}, counted from "
-                    f"0, two rows differ by {broken[0]:.6g}. Give it the columns of "
-                    "codes, unscaled, with "
+                    f"numbers; in column {j}, counted from 0, two rows differ by "
+                    f"{broken[0]:.6g}. Give it the columns of codes, unscaled, with "
                     "Subspace(Hamming(), columns)."
                 )
 
@@ -126,8 +125,7 @@ class Restricted(Around):
         if max(self.chosen) >= n_features:
             raise ValueError(
                 f"The kernel compares column {max(self.chosen)}, counted from 0, and "
-                f"the data have {n_features} "
-                "features."
+                f"the data have {n_features} features."
             )
         return np.array(self.chosen)
 

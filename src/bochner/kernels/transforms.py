@@ -128,10 +128,52 @@ def _law(function: Function, d: int, values: bytes) -> Lengths:
     scale = 2.0 ** OCTAVES[np.argmax(k < np.exp(-0.5))]
     ends = float(OCTAVES[first] * np.log(2)), float(OCTAVES[last] * np.log(2))
     log_lengths, masses = _invert(function, min(d, TRANSFORMED), *ends, scale)
-    _check_masses(log_lengths, masses, d)
+    negative = np.cumsum(np.minimum(masses, 0))
+    if negative[-1] < -NEGATIVE_MASS:
+        start, end = np.exp(
+            log_lengths[np.searchsorted(negative / negative[-1], [1e-3, 1 - 1e-3])]
+        )
+        features = (
+            f"{d} feature{'s' * (d > 1)}"
+            if d <= TRANSFORMED
+            else f"{TRANSFORMED} features, let alone {d}"
+        )
+        cure = "Use another function"
+        if d > 1:
+            cure = (
+                "Use fewer features or another function, or, if it is convex, "
+                "Coordinatewise and BinningFeatures"
+            )
+        raise ValueError(
+            f"function is not a kernel of {features}: its transform is negative "
+            f"between the frequencies {start:.3g} and {end:.3g}, where probabilities "
+            f"sum to {negative[-1]:.3g}. {cure}."
+        )
     if d > TRANSFORMED:
         log_lengths, masses = _fit(function, d, *ends)
-    return Lengths(_quantile(log_lengths, masses), _curvature(function, k))
+    # Inverse of the distribution function, log-linear in the cells
+    h = log_lengths[1] - log_lengths[0]
+    shares = np.append(0, np.maximum.accumulate(np.maximum(np.cumsum(masses), 0)))
+    shares = np.clip(
+        (shares / shares[-1] - TRIMMED_TAIL) / (1 - 2 * TRIMMED_TAIL), 0, 1
+    )
+    edges = log_lengths[0] + h * (np.arange(len(shares)) - 0.5)
+    within = slice(np.flatnonzero(shares == 0)[-1], np.argmax(shares == 1) + 1)
+    shares = shares[within]
+    edges = edges[within]
+    # -k''(0) as the limit of 2 (1 - k(r)) / r^2, by Aitken's rule; infinite where
+    # changes do not shrink
+    r = 2.0 ** OCTAVES[np.argmax(np.abs(1 - k) > SMALL_DROP) - 1] / np.array(
+        [1.0, 2.0, 4.0]
+    )
+    ratio = 2 * (1 - function(r)) / r / r
+    before, after = np.diff(ratio)
+    curvature = np.inf
+    if abs(after) <= ROUNDING_CHANGE * abs(ratio[2]):
+        curvature = float(ratio[2])
+    elif abs(after) < 0.9 * abs(before):
+        curvature = float(ratio[2] + after**2 / (before - after))
+    return Lengths(lambda u: np.exp(np.interp(u, shares, edges)), curvature)
 
 
 def _invert(
@@ -189,31 +231,6 @@ def _invert(
     return x - low - high, np.fft.irfft(np.append(1, law), NODES)
 
 
-def _check_masses(log_lengths: NDArray, masses: NDArray, d: int) -> None:
-    negative = np.cumsum(np.minimum(masses, 0))
-    if negative[-1] < -NEGATIVE_MASS:
-        start, end = np.exp(
-            log_lengths[np.searchsorted(negative / negative[-1], [1e-3, 1 - 1e-3])]
-        )
-        features = (
-            f"{d} feature{'s' * (d > 1)}"
-            if d <= TRANSFORMED
-            else f"{TRANSFORMED} features, let alone {d}"
-        )
-        cure = "Use another function"
-        if d > 1:
-            cure = (
-                "Use fewer features or another function, or, if it is convex, "
-                "Coordinatewise and BinningFeatures"
-            )
-        raise ValueError(
-            f"function is not a kernel of {features}: its transform is negative "
-            f"between the frequencies {start:.3g} "
-            "and "
-            f"{end:.3g}, where probabilities sum to {negative[-1]:.3g}. {cure}."
-        )
-
-
 def _fit(
     function: Function, d: int, low: float, high: float
 ) -> tuple[NDArray, NDArray]:
@@ -245,9 +262,8 @@ def _fit(
     if error.max() > LARGEST_MISFIT:
         raise ValueError(
             f"function is not a kernel of {d} features: all mixtures of their waves "
-            "miss it, the nearest by "
-            f"{error.max():.3g} at distance {np.exp(x[error.argmax()]):.3g}. Use "
-            "fewer features or another function."
+            f"miss it, the nearest by {error.max():.3g} at distance "
+            f"{np.exp(x[error.argmax()]):.3g}. Use fewer features or another function."
         )
     return y, masses
 
@@ -264,33 +280,3 @@ def mean_wave(d: int, t: NDArray) -> NDArray:
     return np.where(
         t > near, jv(d / 2 - 1, t) * np.exp(np.minimum(logarithm, 700)), series
     )
-
-
-def _quantile(log_lengths: NDArray, masses: NDArray) -> Function:
-    """Inverse of the distribution function, log-linear in the cells."""
-    h = log_lengths[1] - log_lengths[0]
-    shares = np.append(0, np.maximum.accumulate(np.maximum(np.cumsum(masses), 0)))
-    shares = np.clip(
-        (shares / shares[-1] - TRIMMED_TAIL) / (1 - 2 * TRIMMED_TAIL), 0, 1
-    )
-    edges = log_lengths[0] + h * (np.arange(len(shares)) - 0.5)
-    within = slice(np.flatnonzero(shares == 0)[-1], np.argmax(shares == 1) + 1)
-    shares = shares[within]
-    edges = edges[within]
-    return lambda u: np.exp(np.interp(u, shares, edges))
-
-
-def _curvature(function: Function, k: NDArray) -> float:
-    """-k''(0) as the limit of 2 (1 - k(r)) / r^2, by Aitken's rule; infinite where
-    changes do not shrink.
-    """
-    r = 2.0 ** OCTAVES[np.argmax(np.abs(1 - k) > SMALL_DROP) - 1] / np.array(
-        [1.0, 2.0, 4.0]
-    )
-    ratio = 2 * (1 - function(r)) / r / r
-    before, after = np.diff(ratio)
-    if abs(after) <= ROUNDING_CHANGE * abs(ratio[2]):
-        return float(ratio[2])
-    if abs(after) < 0.9 * abs(before):
-        return float(ratio[2] + after**2 / (before - after))
-    return np.inf

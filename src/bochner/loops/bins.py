@@ -114,11 +114,26 @@ def weigh(X, inverses, shifts, smooth, out):
                 out[i] *= _BUMP * s * (1 - s)
 
 
-_ONE, _BITS, _MIX = np.uint64(1), np.uint64(64), np.uint64(0xD6E8FEB86659FD93)
+_MIX = np.uint64(0xD6E8FEB86659FD93)
+
+
+@compiled_inside
+def slot_of(key, keys, first, slots, start, end, shift):
+    """The slot of a hash, or the empty one that it would have, in the part of `slots`
+    from `start` to `end`, whose numbers are those of `keys` from `first` on.
+
+    The first slot to look at is told by the leading bits of a product, on which all
+    bits of the hash have an effect; shift : the bits of a hash beyond those that name a
+    slot.
+    """
+    slot = start + np.int64((np.uint64(key) * _MIX) >> shift)
+    while slots[slot] >= 0 and keys[first + slots[slot]] != key:
+        slot = slot + 1 if slot + 1 < end else start
+    return slot
 
 
 @compiled
-def number(hashes, keys, counts, slots, shift, count, ids):
+def number(hashes, keys, counts, slots, count, ids):
     """Number the bins of some rows, new ones from `count` on, and count their rows.
 
     Writes the number of each row's bin into `ids`, and stops at the first row that
@@ -126,16 +141,12 @@ def number(hashes, keys, counts, slots, shift, count, ids):
     Where `count` is negative, bins that are new get the number -1, and nothing is
     counted.
 
-    hashes, keys : uint64 arrays; shift : such a number, the bits of a hash beyond those
-    that name a slot. The first slot to look at is told by the leading bits of a
-    product, on which all bits of the hash have an effect.
+    hashes, keys : int64 arrays; slots : a power of two of them.
     """
-    mask = (_ONE << (_BITS - shift)) - _ONE
+    shift = np.uint64(64) - np.uint64(np.log2(slots.shape[0]))
     for i in range(hashes.shape[0]):
         key = hashes[i]
-        slot = (key * _MIX) >> shift
-        while slots[slot] >= 0 and keys[slots[slot]] != key:
-            slot = (slot + _ONE) & mask
+        slot = slot_of(key, keys, 0, slots, 0, slots.shape[0], shift)
         if count < 0:
             ids[i] = slots[slot]
             continue
@@ -250,14 +261,6 @@ def scatter_weighted(ids, values, offsets, T, Q):
                     Q[k, offsets[p] + ids[p, i]] += values[p, i] * T[k, i]
 
 
-@compiled_inside
-def first_slot(key, shift):
-    """The first slot to look at: the leading bits of a product, on which all bits of
-    the hash have an effect.
-    """
-    return (np.uint64(key) * _MIX) >> shift
-
-
 @compiled_exactly
 def add_coefficients(columns, low, high, lattices, tables, coef, sums):
     """Add the coefficients of the rows' bins in all grids, times the value of each
@@ -274,18 +277,9 @@ def add_coefficients(columns, low, high, lattices, tables, coef, sums):
     hashes = np.empty(columns.shape[1], np.int64)
     for p in range(values.shape[0]):
         hash_dense(columns, low, high, inverses[p], shifts[p], multipliers[p], hashes)
-        first, start, size, value = (
-            offsets[p],
-            starts[p],
-            starts[p + 1] - starts[p],
-            values[p],
-        )
+        first, start, end, value = offsets[p], starts[p], starts[p + 1], values[p]
         for i in range(hashes.shape[0]):
-            slot = np.int64(first_slot(hashes[i], bits[p]))
-            k = slots[start + slot]
-            while k >= 0 and keys[first + k] != hashes[i]:
-                slot = (slot + 1) & (size - 1)
-                k = slots[start + slot]
+            k = slots[slot_of(hashes[i], keys, first, slots, start, end, bits[p])]
             if k >= 0:
                 for c in range(sums.shape[1]):
                     sums[i, c] += value * coef[first + k, c]
@@ -330,11 +324,8 @@ def add_few(X, lattices, at_zero, reach, tables, coef, sums):
                             _cell(x, inverse, shift) - _cell(0.0, inverse, shift)
                         )
         for p in range(hashes.shape[0]):
-            key, first, start, end = hashes[p], offsets[p], starts[p], starts[p + 1]
-            slot = start + np.int64(first_slot(key, bits[p]))
-            while slots[slot] >= 0 and keys[first + slots[slot]] != key:
-                slot = slot + 1 if slot + 1 < end else start
-            k = slots[slot]
+            first, start, end = offsets[p], starts[p], starts[p + 1]
+            k = slots[slot_of(hashes[p], keys, first, slots, start, end, bits[p])]
             if k >= 0:
                 for c in range(sums.shape[1]):
                     sums[i, c] += values[p] * coef[first + k, c]

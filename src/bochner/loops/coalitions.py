@@ -13,7 +13,7 @@ are its mean, exactly where the rule has as many nodes as half the columns.
 
 import numpy as np
 
-from bochner.loops.bins import bucket_of, first_slot
+from bochner.loops.bins import bucket_of, slot_of
 from bochner.loops.compile import (
     compiled_exactly,
     compiled_inside,
@@ -64,31 +64,6 @@ def _all_but_one(work, n_active, x, w):
 
 
 @compiled_inside
-def _factors(row_angles, background_angles, place, differ, work, active):
-    """Write the factors of the columns that differ between two rows, one after
-    another; how many there are.
-    """
-    i, b, first = place
-    count = 0
-    for j in range(active.shape[0]):
-        if differ[i, b, j]:
-            active[count] = j
-            count += 1
-    for a in range(np.uint64(count)):
-        j, offset = active[a], (a + _ONE) * _PARTS
-        for t in range(_STEP):
-            c, s = row_angles[0][i, j, first + t], row_angles[1][i, j, first + t]
-            e, f = (
-                background_angles[0][b, j, first + t],
-                background_angles[1][b, j, first + t],
-            )
-            work[offset + _C, t] = c * e + s * f
-            work[offset + _S, t] = s * e - c * f
-            work[offset + _SUM, t] = 0.0
-    return count
-
-
-@compiled_inside
 def _all_but_two(work, pairs, n_active, x):
     """Add the real parts of the products of all factors but two, after
     `_all_but_one` at the same node.
@@ -130,8 +105,8 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
     that the compiler knows that nothing overlaps.
     """
     use_wide_vectors()
-    _, _, real, imaginary = row_angles
-    _, _, other_real, other_imaginary = background_angles
+    cosines, sines, real, imaginary = row_angles
+    other_cosines, other_sines, other_real, other_imaginary = background_angles
     sizes, nodes, weights = rules
     d, pairwise = values.shape[1], values.shape[2] > 1
     work, active = np.empty((7 * (d + 2), WAVES)), np.empty(d, np.int64)
@@ -140,10 +115,25 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
         first = block * _STEP
         for i in range(real.shape[0]):
             for b in range(other_real.shape[0]):
-                count = _factors(
-                    row_angles, background_angles, (i, b, first), differ, work, active
-                )
+                # The factors of the columns that differ between the two rows, one after
+                # another
+                count = 0
+                for j in range(d):
+                    if differ[i, b, j]:
+                        active[count] = j
+                        count += 1
                 n_active, size = np.uint64(count), sizes[count]
+                for a in range(n_active):
+                    j, offset = active[a], (a + _ONE) * _PARTS
+                    for t in range(_STEP):
+                        c, s = cosines[i, j, first + t], sines[i, j, first + t]
+                        e, f = (
+                            other_cosines[b, j, first + t],
+                            other_sines[b, j, first + t],
+                        )
+                        work[offset + _C, t] = c * e + s * f
+                        work[offset + _S, t] = s * e - c * f
+                        work[offset + _SUM, t] = 0.0
                 pairs[: count * (count - 1) // 2] = 0.0
                 for h in range(size):
                     _all_but_one(work, n_active, nodes[size, h], weights[size, h])
@@ -184,38 +174,6 @@ def add_waves(row_angles, background_angles, differ, rules, coef, values):
                             pair += 1
 
 
-@compiled_inside
-def _bin_number(key, keys, slots, shift, n_buckets):
-    """The number of a bin in its grid, -1 for none."""
-    if n_buckets > 0:
-        return np.int64(bucket_of(key, n_buckets))
-    slot, mask = np.int64(first_slot(key, shift)), np.int64(slots.shape[0] - 1)
-    while slots[slot] >= 0 and keys[slots[slot]] != key:
-        slot = (slot + 1) & mask
-    return np.int64(slots[slot])
-
-
-@compiled_inside
-def _box(row_hashes, other, place, split, corners, sizes):
-    """Columns in whose intervals two rows differ, and the hashes of all coalitions
-    of the first of them.
-    """
-    (i, b), (active, deltas) = place, split
-    count, start = 0, np.int64(0)
-    for j in range(row_hashes.shape[0]):
-        delta = row_hashes[j, i] - other[j, b]
-        start += other[j, b]
-        if delta != 0:
-            active[count], deltas[count] = j, delta
-            count += 1
-    for a in range(min(count, _LOW)):
-        half = 1 << a
-        for s in range(half):
-            corners[half + s] = corners[s] + deltas[a]
-            sizes[half + s] = sizes[s] + 1
-    return count, start
-
-
 @compiled_exactly
 def add_corners(row_hashes, other, counts, table, coef, shares, values):
     """Add the Shapley values of the bins of one grid, summed over the background rows,
@@ -245,17 +203,34 @@ def add_corners(row_hashes, other, counts, table, coef, shares, values):
     shift = np.uint64(64) - np.uint64(np.log2(max(slots.shape[0], 2)))
     for i in range(row_hashes.shape[1]):
         for b in range(other.shape[1]):
-            count, start = _box(
-                row_hashes, other, (i, b), (active, deltas), corners, sizes
-            )
+            # Columns in whose intervals the two rows differ, and the hashes of all
+            # coalitions of the first of them
+            count, start = 0, np.int64(0)
+            for j in range(d):
+                delta = row_hashes[j, i] - other[j, b]
+                start += other[j, b]
+                if delta != 0:
+                    active[count], deltas[count] = j, delta
+                    count += 1
             low = min(count, _LOW)
+            for a in range(low):
+                half = 1 << a
+                for s in range(half):
+                    corners[half + s] = corners[s] + deltas[a]
+                    sizes[half + s] = sizes[s] + 1
             for high in range(1 << (count - low)):
                 first, others = start, 0
                 for a in range(low, count):
                     if (high >> (a - low)) & 1:
                         first, others = first + deltas[a], others + 1
                 for s in range(1 << low):
-                    k = _bin_number(first + corners[s], keys, slots, shift, n_buckets)
+                    # The number of the bin in its grid, -1 for none
+                    key = first + corners[s]
+                    if n_buckets > 0:
+                        k = np.int64(bucket_of(key, n_buckets))
+                    else:
+                        slot = slot_of(key, keys, 0, slots, 0, slots.shape[0], shift)
+                        k = np.int64(slots[slot])
                     if k < 0:
                         continue
                     members, size = (high << low) | s, others + sizes[s]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,14 @@ DELAY, SAFETY = 4, 3.0
 LOOSE, ROUNDING = 5e-3, 1e-10
 CHECKED = 1e-5  # tolerance from which on the residual is computed again in the end
 TINY = float(np.finfo(np.float64).tiny)
+
+
+Visit: TypeAlias = Callable[[NDArray, int], bool]  # of coefficients and a count
+
+
+def never(*now: object) -> bool:
+    """Let iterations go on."""
+    return False
 
 
 class System(NamedTuple):
@@ -69,9 +77,8 @@ class Solution(NamedTuple):
         if not self.converged:
             warn(
                 f"Conjugate gradients stopped after {self.n_iter} iterations at a "
-                "relative residual of "
-                f"{self.residual:.1e} and an error of {self.error:.1e}, above "
-                f"tol={tol:.1e}: use a larger alpha or a "
+                f"relative residual of {self.residual:.1e} and an error of "
+                f"{self.error:.1e}, above tol={tol:.1e}: use a larger alpha or a "
                 "larger tol.",
                 ConvergenceWarning,
             )
@@ -82,7 +89,7 @@ def conjugate_gradients(
     rhs: NDArray,
     tol: float,
     max_iter: int,
-    visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+    visit: Visit = never,
     start: NDArray | None = None,
 ) -> Solution:
     """Solve V (A + penalty) = rhs, A positive semidefinite, for several right-hand

@@ -4,7 +4,7 @@ memory or computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.stored import Stored, StoredRows, StoredTogether
-from bochner.solvers.cg import Solution, System, conjugate_gradients
+from bochner.solvers.cg import Solution, System, Visit, conjugate_gradients, never
 from bochner.solvers.preconditioners import (
     TAIL_ROWS,
     LeverageGram,
@@ -252,7 +252,7 @@ class IterativeRidge:
         max_iter: int,
         start: NDArray | None = None,
         equations: NormalEquations | None = None,
-        visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+        visit: Visit = never,
     ) -> RidgeFit:
         """Solve for all outputs on all rows; to a small tolerance the rounding of the
         features is corrected for.
@@ -276,7 +276,31 @@ class IterativeRidge:
             system, equations.rhs, first_tol, max_iter, visit, start
         )
         if refined:
-            equations, solution = self._refine(system, solution, tol, max_iter)
+            # Residuals without rounding, corrections with it. Each correction is solved
+            # for to a tenth, and so leaves about a tenth of the error that it measures.
+            # The residual that is told is the one before the last correction.
+            coef = solution.coef
+            equations = NormalEquations(
+                self.design.again(self.centres), coef.shape[1], len(coef), self.dtype
+            )
+            n_iter = solution.n_iter
+            for _ in range(MOST_REFINEMENTS):
+                residual = equations.rhs - equations(coef) - system.penalty * coef
+                step = conjugate_gradients(system, residual, CORRECTED, max_iter)
+                sizes = (equations.rhs * coef).sum(axis=1)
+                gains = (residual * step.coef).sum(axis=1)
+                shares = np.maximum(gains, 0) / np.where(sizes > 0, sizes, np.inf)
+                error = 2 * CORRECTED * float(np.sqrt(shares.max()))
+                coef = coef + step.coef
+                n_iter = n_iter + step.n_iter
+                if error <= tol:
+                    break
+            relative_residual = np.linalg.norm(residual, axis=1) / np.maximum(
+                np.linalg.norm(equations.rhs, axis=1), 1e-300
+            )
+            solution = Solution(
+                coef, n_iter, float(relative_residual.max()), error, error <= tol
+            )
         return RidgeFit(solution, self.intercept(equations, solution.coef))
 
     def solve(
@@ -286,7 +310,7 @@ class IterativeRidge:
         tol: float,
         max_iter: int,
         rhs: NDArray | None = None,
-        visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+        visit: Visit = never,
     ) -> Solution:
         """Solve for each right-hand side with its own penalties.
 
@@ -306,61 +330,17 @@ class IterativeRidge:
 
     def system(self, equations: NormalEquations, penalty: NDArray) -> System:
         """The matrix with ridge penalties of shape (K, M), and its preconditioner,
-        which serve any right-hand sides.
+        which serve any right-hand sides: Jacobi for bins, sampled rows for dense
+        features.
         """
         # Penalties of the columns, shape (K, 1) where all maps have the same
         if (penalty == penalty[:, :1]).all():
             per_column = penalty[:, :1]
         else:
             per_column = np.repeat(penalty, np.diff(self.edges), axis=1)
-        return System(
-            equations.add,
-            per_column.astype(self.dtype),
-            self._preconditioner(equations, penalty),
-        )
-
-    def _refine(
-        self, system: System, solution: Solution, tol: float, max_iter: int
-    ) -> tuple[NormalEquations, Solution]:
-        """Correct for the rounding of the features: residuals without rounding,
-        corrections with it.
-
-        Each correction is solved for to a tenth, and so leaves about a tenth of the
-        error that it measures. The residual that is told is the one before the last
-        correction. Returns the equations without rounding too.
-        """
-        K, D = solution.coef.shape
-        exact = NormalEquations(self.design.again(self.centres), D, K, self.dtype)
-        coef = solution.coef
-        n_iter = solution.n_iter
-        error = np.inf
-        for _ in range(MOST_REFINEMENTS):
-            residual = exact.rhs - exact(coef) - system.penalty * coef
-            step = conjugate_gradients(system, residual, CORRECTED, max_iter)
-            sizes = (exact.rhs * coef).sum(axis=1)
-            gains = (residual * step.coef).sum(axis=1)
-            shares = np.maximum(gains, 0) / np.where(sizes > 0, sizes, np.inf)
-            error = 2 * CORRECTED * float(np.sqrt(shares.max()))
-            coef = coef + step.coef
-            n_iter = n_iter + step.n_iter
-            if error <= tol:
-                break
-        relative_residual = np.linalg.norm(residual, axis=1) / np.maximum(
-            np.linalg.norm(exact.rhs, axis=1), 1e-300
-        )
-        return exact, Solution(
-            coef, n_iter, float(relative_residual.max()), error, error <= tol
-        )
-
-    def _preconditioner(
-        self, equations: NormalEquations, penalty: NDArray
-    ) -> Preconditioner:
-        """Jacobi for bins, sampled rows for dense features.
-
-        Next to bins in single precision, dense directions that hardly a row has are
-        known up to the rounding of all columns' sums; that is added to their ridge
-        penalty, lest they be blown up beyond what the products can tell.
-        """
+        # Next to bins in single precision, dense directions that hardly a row has are
+        # known up to the rounding of all columns' sums; that is added to their ridge
+        # penalty, lest they be blown up beyond what the products can tell.
         parts: list[Preconditioner] = []
         samples = self.samples()
         diagonal = equations.diagonal() if None in samples else np.empty(0)
@@ -373,7 +353,11 @@ class IterativeRidge:
             else:
                 of_map = penalty[:, m] + rounding
                 parts.append(sample.with_penalty(equations.weight, of_map))
-        return side_by_side(parts, self.edges)
+        return System(
+            equations.add,
+            per_column.astype(self.dtype),
+            side_by_side(parts, self.edges),
+        )
 
     def samples(self) -> list[Sample | None]:
         """What samples of rows tell of the dense maps, drawn once."""

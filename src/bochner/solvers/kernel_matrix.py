@@ -15,20 +15,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices
 from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows
 from bochner.engines.algebra import (
-    SHIFTS,
     cholesky,
     gram,
     product,
     shifted_cholesky,
     solve_cholesky,
     solve_lower,
+    with_least_shift,
 )
 from bochner.engines.local import available_memory, pause, require_memory, tiles
 from bochner.features.base import DenseFeatures, Rows
@@ -117,18 +116,75 @@ def solve_exact(
     targets = np.column_stack([y - mean, np.ones(n)])
     fits = free is None or 8 * n * (n + 8 * BLOCK_ROWS) <= FACTORISED_SHARE * free
     if n > LARGEST_FACTORISED or not fits:
-        solved, n_iter, residual = _by_conjugate_gradients(
-            features, X, targets, weight, alpha, tol, seed
+        # Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is
+        # the same for all rows
+        root = np.sqrt(weight)
+        m = min(LANDMARKS, n)
+        require_memory(
+            8 * n * (3 * m + BLOCK_ROWS),
+            f"An exact kernel machine of {n:,} rows",
+            "Use fewer of them.",
         )
-        coef, intercept = _without_sum(solved)
-        return ExactSolution(coef, intercept + mean, n_iter, residual)
+        # R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1
+        # K_mn R, L L' = K_mm
+        chosen, _ = draw_rows(np.square(root), m, np.random.default_rng(seed))
+        across = features.rows(X[chosen], out=np.empty((len(chosen), n)))
+        within = np.ascontiguousarray(across[:, chosen])
+        lower = shifted_cholesky(
+            within, 0.0, float(np.finfo(np.float64).eps * np.trace(within))
+        )
+        S = solve_lower(lower, across)
+        S *= root
+        variance = float(within[0, 0])
+        tail = max(
+            variance * float(root @ root) - float(np.square(S).sum()), 0.0
+        ) / max(n - m, 1)
+        preconditioner = LowRank(S, gram(np.ascontiguousarray(S.T)), tail / m)
+        free = available_memory()
+        K = None
+        if free is None or 8 * n * n <= STORED_SHARE * free:
+            K = features.rows(X, out=np.empty((n, n)))
+
+        def operator(P: NDArray, Q: NDArray) -> NDArray:
+            pause()
+            B = np.ascontiguousarray((P * root).T)
+            moved = (features.dot(X, B) if K is None else product(K, B)).T * root
+            Q += moved
+            return np.einsum("kn,kn->k", P, moved)
+
+        rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
+        penalty = np.full((len(rhs), 1), alpha)
+        precondition = preconditioner.with_penalty(float(m), penalty[:, 0])
+        tol = min(tol, LEAST_TOL)
+        system = System(operator, penalty, precondition)
+        iterated = conjugate_gradients(system, rhs, tol, MOST_ITERATIONS)
+        iterated.warn(tol)
+        coef, intercept = _without_sum((iterated.coef * root).T)
+        return ExactSolution(coef, intercept + mean, iterated.n_iter, iterated.residual)
     with np.errstate(over="ignore"):
         ridge = np.minimum(alpha / weight, LARGEST_RIDGE)
-    lower = _factorised(features, X, ridge)
+
+    def factorised(shift: float) -> NDArray:
+        K = features.rows(X, out=np.empty((n, n)))
+        K.flat[:: n + 1] += ridge + shift
+        return cholesky(K)
+
+    # The ridge penalty may be below the rounding of the kernel's values, all of which
+    # on the diagonal are equal
+    trace = n * float(features.rows(X[:1])[0, 0])
+    lower = with_least_shift(factorised, 0.0, 0.0, trace)
     solved = solve_cholesky(lower, targets)
     coef, intercept = _without_sum(solved)
     v = solved[:, -1]
-    influence = None if evaluated is None else _influence(lower, v, coef, evaluated)
+    influence = None
+    if evaluated is not None:
+        # What rows add to the function of all, by their columns of P
+        number = np.arange(len(evaluated))
+        inverse = solve_cholesky(lower, _unit(n, evaluated))
+        least = 1e-12 * inverse[evaluated, number]
+        inverse -= np.outer(v, v[evaluated]) / v.sum()
+        projected = np.maximum(inverse[evaluated, number], least)[:, np.newaxis]
+        influence = inverse.T, v[evaluated] / v.sum(), coef[evaluated] / projected
     solution = ExactSolution(coef, intercept + mean, influence=influence)
     if scored is None:
         return solution
@@ -143,20 +199,6 @@ def solve_exact(
         errors=coef[scored] / residual_share[:, np.newaxis],
         one_minus_leverage=np.minimum(ridge[scored] * residual_share, 1.0),
     )
-
-
-def _influence(
-    lower: NDArray, v: NDArray, coef: NDArray, rows: Indices
-) -> tuple[Floats, Floats, Floats]:
-    """What rows add to the function of all, by their columns of P; see
-    `ExactSolution`.
-    """
-    number = np.arange(len(rows))
-    inverse = solve_cholesky(lower, _unit(len(v), rows))
-    least = 1e-12 * inverse[rows, number]
-    inverse -= np.outer(v, v[rows]) / v.sum()
-    projected_diagonal = np.maximum(inverse[rows, number], least)
-    return inverse.T, v[rows] / v.sum(), coef[rows] / projected_diagonal[:, np.newaxis]
 
 
 def _unit(n: int, columns: Indices) -> Floats:
@@ -174,29 +216,6 @@ def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:
     return u - v * intercept, intercept
 
 
-def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
-    """Lower Cholesky factor of the kernel matrix with a ridge penalty for each row."""
-    n = X.shape[0]
-    rounding = 0.0
-    for _ in range(SHIFTS):
-        K = np.empty((n, n))
-        features.rows(X, out=K)
-        trace = float(np.trace(K))
-        K.flat[:: n + 1] += ridge + rounding
-        try:
-            return cholesky(K)
-        except (
-            LinAlgError
-        ):  # the ridge penalty is below the rounding of the kernel's values
-            if not np.isfinite(trace):
-                break
-            del K
-            rounding = 3 * rounding + np.finfo(np.float64).eps * trace
-    raise LinAlgError(
-        "The kernel matrix contains NaN or infinity, or is not positive semidefinite."
-    )
-
-
 def centred_kernel(features: DenseFeatures, X: Rows, weight: NDArray) -> NDArray:
     """Kernel matrix of rows about the mean of their features, times the roots of the
     weights from both sides.
@@ -211,68 +230,3 @@ def centred_kernel(features: DenseFeatures, X: Rows, weight: NDArray) -> NDArray
     K *= root
     K *= root[:, np.newaxis]
     return K
-
-
-def _by_conjugate_gradients(
-    features: DenseFeatures,
-    X: Rows,
-    targets: NDArray,
-    weight: NDArray,
-    alpha: float,
-    tol: float,
-    seed: int,
-) -> tuple[NDArray, int, float]:
-    """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is
-    the same for all rows.
-    """
-    n = X.shape[0]
-    root = np.sqrt(weight)
-    m = min(LANDMARKS, n)
-    require_memory(
-        8 * n * (3 * m + BLOCK_ROWS),
-        f"An exact kernel machine of {n:,} rows",
-        "Use fewer of them.",
-    )
-    preconditioner = _nystroem(features, X, root, m, seed)
-    free = available_memory()
-    K = None
-    if free is None or 8 * n * n <= STORED_SHARE * free:
-        K = features.rows(X, out=np.empty((n, n)))
-
-    def operator(P: NDArray, Q: NDArray) -> NDArray:
-        pause()
-        B = np.ascontiguousarray((P * root).T)
-        moved = (features.dot(X, B) if K is None else product(K, B)).T * root
-        Q += moved
-        return np.einsum("kn,kn->k", P, moved)
-
-    rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
-    penalty = np.full((len(rhs), 1), alpha)
-    inverse = preconditioner.with_penalty(float(m), penalty[:, 0])
-    tol = min(tol, LEAST_TOL)
-    system = System(operator, penalty, inverse)
-    solution = conjugate_gradients(system, rhs, tol, MOST_ITERATIONS)
-    solution.warn(tol)
-    return (solution.coef * root).T, solution.n_iter, solution.residual
-
-
-def _nystroem(
-    features: DenseFeatures, X: Rows, root: NDArray, m: int, seed: int
-) -> LowRank:
-    """R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1
-    K_mn R, L L' = K_mm.
-    """
-    n = X.shape[0]
-    chosen, _ = draw_rows(np.square(root), m, np.random.default_rng(seed))
-    across = features.rows(X[chosen], out=np.empty((len(chosen), n)))
-    within = np.ascontiguousarray(across[:, chosen])
-    lower = shifted_cholesky(
-        within, 0.0, float(np.finfo(np.float64).eps * np.trace(within))
-    )
-    S = solve_lower(lower, across)
-    S *= root
-    variance = float(within[0, 0])
-    tail = max(variance * float(root @ root) - float(np.square(S).sum()), 0.0) / max(
-        n - m, 1
-    )
-    return LowRank(S, gram(np.ascontiguousarray(S.T)), tail / m)

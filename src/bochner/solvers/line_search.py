@@ -101,9 +101,8 @@ def best_alpha(alphas: NDArray, scores: NDArray) -> float:
     scores = np.where(np.isfinite(scores), scores, np.inf)
     if np.isinf(scores.min()):
         raise ValueError(
-            "No ridge penalty gives finite errors: the lengthscale, the target or "
-            "the weights are extreme; rescale "
-            "them."
+            "No ridge penalty gives finite errors: the lengthscale, the target or the "
+            "weights are extreme; rescale them."
         )
     return float(alphas[np.flatnonzero(scores == scores.min())[-1]])
 

@@ -24,6 +24,7 @@ from bochner.design.normal import Sums
 from bochner.design.passes import PassSums, summed
 from bochner.design.vector_arithmetic import inner, row_sums
 from bochner.features.stored import StoredRows
+from bochner.solvers.cg import never
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
 from bochner.solvers.newton import ENOUGH, Point, Reweighted, newton_step
@@ -82,7 +83,7 @@ def minimise_in_passes(
     tol: float,
     most: int,
     max_iter: int,
-    is_late: Callable[[], bool] = lambda: False,
+    is_late: Callable[[], bool] = never,
 ) -> Point:
     """Minimise a penalised loss from coefficients on that were found for a sample of
     the rows.

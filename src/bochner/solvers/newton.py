@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.data.weights import are_unit
 from bochner.design.vector_arithmetic import inner, row_sums
 from bochner.features.stored import StoredRows
-from bochner.solvers.cg import Solution, System, conjugate_gradients
+from bochner.solvers.cg import Solution, System, Visit, conjugate_gradients, never
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
 from bochner.solvers.preconditioners import (
@@ -98,16 +98,15 @@ class Reweighted:
         self.penalty = penalty.astype(self.dtype)
         self.coef = np.ascontiguousarray(coef, self.dtype)
         self.offset = offset.astype(np.float64)
-        self.rows = [self._rows(block) for block in blocks]
+        self.rows = list[_Rows]()
+        for block in blocks:
+            Y = block.y.T.astype(self.dtype)
+            F = self._forward(block, self.coef)
+            F += self.offset[:, np.newaxis].astype(self.dtype)
+            self.rows.append(_Rows(block, Y, F, *loss.derivatives(Y, F)))
         self.weight = sum(
             float(rows.stored.weight.sum(dtype=np.float64)) for rows in self.rows
         )
-
-    def _rows(self, block: StoredRows) -> _Rows:
-        Y = block.y.T.astype(self.dtype)
-        F = self._forward(block, self.coef)
-        F += self.offset[:, np.newaxis].astype(self.dtype)
-        return _Rows(block, Y, F, *self.loss.derivatives(Y, F))
 
     def _forward(self, block: StoredRows, V: NDArray) -> NDArray:
         return block.features.forward(V).astype(self.dtype, copy=False)
@@ -257,7 +256,14 @@ class Reweighted:
             if self.objective(F, coef) <= before + ENOUGH * length * min(slope, 0.0):
                 break
             if attempt == 0 and self.loss.coupled:
-                share = self._share_within_reach(changes)
+                # Share that each class goes, (K, 1), so that its score gains no more
+                # than `REACH` on that of the own class of any row
+                gains = []
+                for rows, change in zip(self.rows, changes, strict=True):
+                    of_own_class = np.where(rows.Y > 0, change, 0).sum(axis=0)
+                    gains.append((change - of_own_class).max(axis=1, keepdims=True))
+                share = REACH / np.maximum(np.max(gains, axis=0), REACH)
+                share = share.astype(self.dtype)
                 constant = share[:, 0] * constant
                 step = share * step
                 changes = [share * change for change in changes]
@@ -267,17 +273,6 @@ class Reweighted:
             return max(-slope, 0.0), False
         self.move_to(coef, self.offset + length * constant, F)
         return max(-slope, 0.0), True
-
-    def _share_within_reach(self, changes: list[NDArray]) -> NDArray:
-        """Share of a step that each class goes, (K, 1), so that its score gains no more
-        than `REACH` on that of the own class of any row.
-        """
-        gains = []
-        for rows, change in zip(self.rows, changes, strict=True):
-            change_of_own_class = np.where(rows.Y > 0, change, 0).sum(axis=0)
-            gains.append((change - change_of_own_class).max(axis=1, keepdims=True))
-        share: NDArray = REACH / np.maximum(np.max(gains, axis=0), REACH)
-        return share.astype(self.dtype)
 
     def move_to(self, coef: NDArray, offset: NDArray, F: list[NDArray]) -> None:
         """Go to coefficients and offsets that give these fitted values."""
@@ -295,8 +290,8 @@ def minimise(
     tol: float,
     max_steps: int,
     max_iter: int,
-    visit: Callable[[Reweighted, int], bool] = lambda problem, n_steps: False,
-    is_late: Callable[[], bool] = lambda: False,
+    visit: Callable[[Reweighted, int], bool] = never,
+    is_late: Callable[[], bool] = never,
 ) -> int:
     """Minimise a penalised loss, and return the number of steps.
 
@@ -361,7 +356,7 @@ def _solve(
     inverse: Preconditioner,
     tol: float,
     max_iter: int,
-    visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+    visit: Visit = never,
 ) -> Solution:
     """The equations of a step by conjugate gradients; of outputs that are coupled,
     all in one vector.

@@ -159,10 +159,7 @@ def noise_variance(errors: NDArray, forms: NDArray, weight: NDArray) -> Floats:
 
 # Mean and deviation of its prior; that of log signal has deviation 1 about the constant
 # noise
-SLOPE = (
-    1.0,
-    0.5,
-)
+SLOPE = 1.0, 0.5
 # Of level, slope and log signal; constant noise has level 0
 BOUNDS = [(-10.0, 10.0), (0.0, 2.0), (-3.0, 3.0)]
 REACH = 0.99  # quantile of h of the rows left out

@@ -58,10 +58,18 @@ class Tridiagonal:
             self.dtype, self._largest = matrix.dtype, self.bound()
             self.blocks = []
             for part in tiles(0, len(factors), WIDTH):
+                # Vectors of some reflections, in rows, and S with H_1 H_2 ... = I -
+                # V'S V: the inverse of the upper triangle of V V' with 1 / factors on
+                # its diagonal
                 first = part.start + 1
-                self.blocks.append(
-                    (first, *_block(matrix[part, first:], factors[part]))
-                )
+                V = np.triu(matrix[part, first:], 1)
+                np.fill_diagonal(V, 1.0)
+                none = factors[part] == 0
+                V[none] = 0.0
+                S = np.triu(V @ V.T, 1)
+                np.fill_diagonal(S, 1 / np.where(none, 1.0, factors[part]))
+                S = np.ascontiguousarray(np.linalg.inv(S))
+                self.blocks.append((first, V, S))
 
     def values(self) -> NDArray:
         """Eigenvalues, ascending, none below zero."""
@@ -138,20 +146,6 @@ class Tridiagonal:
 
         in_threads(compute, tiles(0, len(U), COLUMNS))
         return result
-
-
-def _block(V: NDArray, factors: NDArray) -> tuple[NDArray, NDArray]:
-    """Vectors of some reflections, in rows, and S with H_1 H_2 ... = I - V'S V.
-
-    S is the inverse of the upper triangle of V V' with 1 / factors on its diagonal.
-    """
-    V = np.triu(V, 1)
-    np.fill_diagonal(V, 1.0)
-    none = factors == 0
-    V[none] = 0.0
-    T = np.triu(V @ V.T, 1)
-    np.fill_diagonal(T, 1 / np.where(none, 1.0, factors))
-    return V, np.ascontiguousarray(np.linalg.inv(T))
 
 
 TRIDIAGONAL_LIMIT = 3000
@@ -315,19 +309,15 @@ class DeviceInverse(ShiftedInverse):
     def _factor(self, alpha: float) -> Any:
         if alpha != self._alpha:
             self._lower = self.matrix  # lest the device hold two factors
-            self._lower = with_least_shift(
-                lambda shift: self.place.cholesky(self._shifted(shift)),
-                alpha,
-                self.rounding,
-                self.trace,
-            )
+
+            def factorised(shift: float) -> Any:
+                shifted = self.matrix.clone()
+                shifted.diagonal().add_(shift)
+                return self.place.cholesky(shifted)
+
+            self._lower = with_least_shift(factorised, alpha, self.rounding, self.trace)
             self._alpha = alpha
         return self._lower
-
-    def _shifted(self, shift: float) -> Any:
-        shifted = self.matrix.clone()
-        shifted.diagonal().add_(shift)
-        return shifted
 
     def _half(self, alpha: float, B: NDArray) -> Any:
         """The solution of L X = B' for rows B, of shape (N, m)."""

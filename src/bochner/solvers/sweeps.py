@@ -26,6 +26,7 @@ from bochner.arrays import Indices
 from bochner.design.vector_arithmetic import row_sums
 from bochner.engines.local import in_threads
 from bochner.features.stored import LITTLE, StoredBins, StoredRows
+from bochner.solvers.cg import never
 from bochner.solvers.newton import Reweighted
 
 GROUP = 16  # grids that see one second-order model of the loss
@@ -115,8 +116,8 @@ def minimise_by_sweeps(
     grids: Grids,
     n_sweeps: int,
     seed: int,
-    visit: Callable[[Reweighted, int], bool] = lambda problem, n_sweeps: False,
-    is_late: Callable[[], bool] = lambda: False,
+    visit: Callable[[Reweighted, int], bool] = never,
+    is_late: Callable[[], bool] = never,
     rate: float = RATE,
 ) -> int:
     """Minimise a penalised loss by sweeps over the grids, in a random order each.

@@ -35,43 +35,6 @@ from bochner.theory.pair_kernels import (
 from bochner.theory.region import region_of
 
 
-def guarantee(
-    leaf: LeafMap, X: Callable[[], Any], confidence: float, new_bins: bool
-) -> tuple[float | None, str]:
-    """Error that no pair exceeds with a probability of `confidence`, and which claim
-    says so, or why none does.
-
-    Parameters
-    ----------
-    leaf : LeafMap
-    X : callable () -> rows of the whole map
-        Called where there is a claim.
-    confidence : float
-    new_bins : bool
-        Whether some of the rows are in bins that no training row occupied.
-    """
-    features = leaf.features
-    reason = _no_claim(features, new_bins)
-    if reason:
-        return None, reason
-    try:
-        region = region_of(leaf.rows(X()), None, None)
-        if isinstance(features, BinningFeatures):
-            claim = binning_claim(features.kernel, region, "brackets")
-            size, name = len(features.values_), "Claim 2, by brackets"
-        else:
-            paired = not len(features.offsets_)
-            claim = fourier_claim(features.kernel, region, paired)
-            size = features.n_features_out
-            name = "Claim 1" if paired else "Claim 1 with offsets"
-            if features.sampling != "iid":
-                name += ", which is about independent frequencies"
-    except (TypeError, ValueError) as error:
-        return None, str(error)
-    least = least_error(claim, size, 1 - confidence)
-    return leaf.weight * features.kernel.variance * least, name
-
-
 def _no_claim(features: Any, new_bins: bool) -> str:
     """Why there is no claim about a map; empty where there may be one."""
     if isinstance(features, FourierFeatures):
@@ -363,8 +326,7 @@ def kernel_error(
     if not hasattr(inner, "transform"):
         raise TypeError(
             "features must be a fitted map with a method transform, such as "
-            "FourierFeatures().fit(X), got "
-            f"{type(features).__name__}."
+            f"FourierFeatures().fit(X), got {type(features).__name__}."
         )
     parts = list(leaves(inner))
     single = parts[0] if len(parts) == 1 else LeafMap(1.0, (), inner)
@@ -422,9 +384,32 @@ def kernel_error(
     bound = None
     claim = "the claims are about the map's own kernel, and another was given"
     if is_map_kernel or map_kernel is None:
-        bound, claim = guarantee(
-            single, lambda: prepare(X), float(confidence), new_bins
-        )
+        claim = _no_claim(single.features, new_bins)
+    if not claim:
+        try:
+            region = region_of(single.rows(prepare(X)), None, None)
+            if numbered:
+                log_bound = binning_claim(map_kernel, region, "brackets")
+                least = least_error(log_bound, full, 1 - float(confidence))
+                claim = "Claim 2, by brackets"
+            else:
+                paired = not len(single.features.offsets_)
+                log_bound = fourier_claim(map_kernel, region, paired)
+                columns = single.features.n_features_out
+                least = least_error(log_bound, columns, 1 - float(confidence))
+                claim = "Claim 1" if paired else "Claim 1 with offsets"
+                if single.features.sampling != "iid":
+                    claim += ", which is about independent frequencies"
+            bound = single.weight * map_kernel.variance * least
+        except (TypeError, ValueError) as error:
+            claim = str(error)
+    size = np.abs(errors)
+    mean, (mean_low, mean_high) = _mean(size, float(confidence), share)
+    square, (low, high) = _mean(errors**2, float(confidence), share)
+    bias, bias_interval = _mean(errors, float(confidence), share)
+    beyond = 0.0
+    if share < 1:
+        beyond = float(-np.expm1(np.log1p(-float(confidence)) / len(errors)))
     return KernelError(
         features=type(single.features).__name__,
         n_components=int(probe.shape[1]),
@@ -433,34 +418,18 @@ def kernel_error(
         else None,
         n_pairs=pairs.shape[1],
         confidence=float(confidence),
-        **_summary(errors, float(confidence), share),
+        mean_absolute=mean,
+        mean_absolute_interval=(max(mean_low, 0.0), mean_high),
+        root_mean_square=sqrt(square),
+        root_mean_square_interval=(sqrt(max(low, 0.0)), sqrt(high)),
+        bias=bias,
+        bias_interval=bias_interval,
+        maximum=float(size.max()),
+        beyond=beyond,
         groups=tuple(groups),
         bound=bound,
         claim=claim,
     )
-
-
-def _summary(errors: NDArray, confidence: float, known_share: float) -> dict[str, Any]:
-    """Mean absolute error, root mean square error and bias with their intervals, the
-    maximum and what it says.
-    """
-    size = np.abs(errors)
-    mean, (mean_low, mean_high) = _mean(size, confidence, known_share)
-    square, (low, high) = _mean(errors**2, confidence, known_share)
-    bias, bias_interval = _mean(errors, confidence, known_share)
-    beyond = 0.0
-    if known_share < 1:
-        beyond = float(-np.expm1(np.log1p(-confidence) / len(errors)))
-    return {
-        "mean_absolute": mean,
-        "mean_absolute_interval": (max(mean_low, 0.0), mean_high),
-        "root_mean_square": sqrt(square),
-        "root_mean_square_interval": (sqrt(max(low, 0.0)), sqrt(high)),
-        "bias": bias,
-        "bias_interval": bias_interval,
-        "maximum": float(size.max()),
-        "beyond": beyond,
-    }
 
 
 def _mean(

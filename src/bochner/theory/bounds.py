@@ -74,18 +74,15 @@ def second_moments(kernel: Kernel, n_features: int) -> Floats:
         if np.isnan(moments).any():
             raise ValueError(
                 f"The frequencies of {leaf!r} can only be drawn, and their variance, "
-                "which Claim 1 needs, is not "
-                "known: use pointwise_failure_bound, or measure the error by "
-                "kernel_error."
+                "which Claim 1 needs, is not known: use pointwise_failure_bound, or "
+                "measure the error by kernel_error."
             )
         if not np.isfinite(moments).all():
             raise ValueError(
                 f"The frequencies of {leaf!r} have no finite variance, for it is not "
-                "twice differentiable at 0: "
-                "Claim 1 does not apply. Use one that is (Gaussian, Matern with nu > "
-                "1, "
-                "RationalQuadratic), use pointwise_failure_bound, or measure the "
-                "error by kernel_error."
+                "twice differentiable at 0: Claim 1 does not apply. Use one that is "
+                "(Gaussian, Matern with nu > 1, RationalQuadratic), use "
+                "pointwise_failure_bound, or measure the error by kernel_error."
             )
         return moments
 
@@ -145,9 +142,8 @@ def break_rates(kernel: Kernel, n_features: int) -> Floats:
         if not np.isfinite(rates).all():
             raise ValueError(
                 f"The grids of {leaf!r} have infinitely many breaks per unit, E[1 / "
-                "pitch] = inf: Claim 2 does not "
-                "apply. Use a kernel of finite slope at 0, such as Laplacian, or "
-                "measure the error by kernel_error."
+                "pitch] = inf: Claim 2 does not apply. Use a kernel of finite slope at "
+                "0, such as Laplacian, or measure the error by kernel_error."
             )
         total = np.zeros(n_features)
         total[columns] = rates / leaf.scales(n_features)
@@ -256,24 +252,14 @@ def binning_claim(kernel: Kernel, region: Region, proof: str) -> LogBound:
                 + np.log(breaks.sum())
                 - (n_grids * eps**2 / 8 + np.log(eps)) / (d + 1)
             )
-        return float(
-            np.min(
-                _log_boxes(breaks, eps) - 2 * n_grids * (eps * (1 - SHARES[:, 0])) ** 2
-            )
-        )
+        # Log of twice the number of boxes, for each share of eps that brackets may cost
+        boxes = np.full(len(SHARES), np.log(2))
+        for start in range(0, d, 256):
+            cells = np.ceil(2 * d * breaks[start : start + 256] / (SHARES * eps))
+            boxes += np.log1p(cells * ((cells + 1) / 2)).sum(axis=1)
+        return float(np.min(boxes - 2 * n_grids * (eps * (1 - SHARES[:, 0])) ** 2))
 
     return log_bound
-
-
-def _log_boxes(breaks: NDArray, eps: float) -> NDArray:
-    """Log of twice the number of boxes, for each share of eps that brackets may
-    cost.
-    """
-    total = np.full(len(SHARES), np.log(2))
-    for start in range(0, len(breaks), 256):
-        cells = np.ceil(2 * len(breaks) * breaks[start : start + 256] / (SHARES * eps))
-        total += np.log1p(cells * ((cells + 1) / 2)).sum(axis=1)
-    return total
 
 
 def least_error(claim: LogBound, size: int, delta: float) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh
 
+from bochner.data.outliers import drawn
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_count, check_kernel, check_positive
 from bochner.theory.region import dense_rows
@@ -89,10 +90,8 @@ def _eigenvalues(K: Any, X: Any, n_rows: int, random_state: Any) -> tuple[NDArra
         check_count(n_rows, "n_rows")
         rows = dense_rows(X)
         n = len(rows)
-        if n > n_rows:
-            rng = np.random.default_rng(random_state)
-            rows = rows[np.sort(rng.choice(n, n_rows, replace=False))]
-        return np.maximum(eigvalsh(K(rows)), 0.0), n
+        few = rows[drawn(np.arange(n), n_rows, random_state)]
+        return np.maximum(eigvalsh(K(few)), 0.0), n
     if X is not None:
         raise TypeError("X is for a kernel; leave it out with a matrix K.")
     matrix = np.asarray(K, dtype=np.float64)
@@ -219,9 +218,8 @@ def statistical_components(
     if eigenvalues[-1] < ridge:
         raise ValueError(
             f"alpha = {alpha:g} exceeds the largest eigenvalue of the kernel matrix, "
-            "about "
-            f"{eigenvalues[-1] * n / len(eigenvalues):.3g}, beyond which the theorem "
-            "says nothing: lower alpha."
+            f"about {eigenvalues[-1] * n / len(eigenvalues):.3g}, beyond which the "
+            "theorem says nothing: lower alpha."
         )
     s = float((eigenvalues / (eigenvalues + ridge)).sum())
     waves = 8 / 3 / float(spectral_error) ** 2 * np.log(16 * s / float(delta))

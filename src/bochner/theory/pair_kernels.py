@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.data.table_input import as_dense
+from bochner.engines.local import tiles
 from bochner.features.binning import BinningFeatures
 from bochner.features.concatenate import LinearFeatures
 from bochner.features.fourier import FourierFeatures
@@ -54,8 +55,7 @@ def pairwise(kernel: Matrix) -> Pairs:
         A = dense(A)
         B = dense(B)
         blocks = [
-            np.diagonal(kernel(A[a : a + GRAM], B[a : a + GRAM]))
-            for a in range(0, len(A), GRAM)
+            np.diagonal(kernel(A[rows], B[rows])) for rows in tiles(0, len(A), GRAM)
         ]
         return np.concatenate(blocks).astype(np.float64)
 

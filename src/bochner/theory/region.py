@@ -24,8 +24,7 @@ def check_components(n_components: Any, paired: bool) -> None:
     if paired and n_components % 2:
         raise ValueError(
             "n_components must be even where cosines and sines are paired, got "
-            f"{n_components}: use "
-            f"{n_components + 1}, or paired=False."
+            f"{n_components}: use {n_components + 1}, or paired=False."
         )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from threadpoolctl import threadpool_limits
 
+from bochner.data.outliers import drawn
 from bochner.design.design import Design
 from bochner.design.graph import AnchorGraph, is_anchored, sum_graph
 from bochner.design.reductions import Blocks
@@ -113,10 +114,7 @@ class Clusterer(ClusterMixin, RowModel):
         # have one order
         from sklearn.cluster import KMeans
 
-        row_numbers = np.flatnonzero(weight)
-        if len(row_numbers) > MOST_ROWS:
-            rng = np.random.default_rng(seed)
-            row_numbers = np.sort(rng.choice(row_numbers, MOST_ROWS, replace=False))
+        row_numbers = drawn(np.flatnonzero(weight), MOST_ROWS, seed)
         means = KMeans(int(self.n_clusters), n_init=int(self.n_init), random_state=seed)
         with threadpool_limits(1):
             means.fit(self.embedding_[row_numbers], sample_weight=weight[row_numbers])
