@@ -75,6 +75,74 @@ def test_one_outlier_in_twenty_does_the_same_harm_however_far_it_is(loss):
     assert errors[1] < 1.2 * errors[0]
 
 
+def smooth_rows(seed, n):
+    """Rows of a smooth truth with noise, and new ones with the truth itself."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 2000, 6))
+    y = truth(X) + 0.5 * X[:, 2] * X[:, 3]
+    return X[:n], y[:n] + 0.2 * rng.normal(size=n), X[n:], y[n:]
+
+
+def excess(model, X_new, y_new):
+    return np.mean(np.square(model.predict(X_new) - y_new)) / np.var(y_new)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["huber", "quantile"])
+def test_few_rows_without_outliers_are_as_good_as_by_the_squared_loss(loss):
+    """Features are chosen as for the squared loss: it was four times the error."""
+    excesses = []
+    for seed in range(3):
+        X, y, *new = smooth_rows(seed, 150)
+        excesses.append(
+            [
+                excess(
+                    KernelMachineRegressor(loss=name, random_state=0).fit(X, y), *new
+                )
+                for name in (loss, "squared")
+            ]
+        )
+    robust, squared = np.log(excesses).mean(axis=0)
+    assert robust < squared + np.log(1.7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [150, 600])
+def test_far_outliers_do_not_choose_the_features(n):
+    """A tenth of the rows is far; the squared loss sees the others alone."""
+    excesses = []
+    for seed in range(3):
+        X, y, *new = smooth_rows(seed, n)
+        is_far = np.random.default_rng(seed).random(n) < 0.1
+        far = y + is_far * 1e3 * np.random.default_rng(1).normal(size=n)
+        robust = KernelMachineRegressor(loss="huber", random_state=0).fit(X, far)
+        squared = KernelMachineRegressor(random_state=0).fit(X[~is_far], y[~is_far])
+        excesses.append([excess(model, *new) for model in (robust, squared)])
+    robust, squared = np.log(excesses).mean(axis=0)
+    assert robust < squared + np.log(4.0)
+
+
+@pytest.mark.parametrize("loss", ["huber", "quantile"])
+def test_far_outliers_among_sixty_rows_are_not_fitted(loss):
+    """Predictions were of the size of the outliers."""
+    X, y, X_new, y_new = smooth_rows(1, 60)
+    rng = np.random.default_rng(51)
+    far = y + (rng.random(60) < 0.1) * 1e7 * rng.normal(size=60)
+    model = KernelMachineRegressor(loss=loss, random_state=0).fit(X, far)
+    assert excess(model, X_new, y_new) < 1
+
+
+@pytest.mark.parametrize("loss", ["huber", "poisson"])
+def test_few_rows_have_features_of_the_exact_kernel(loss):
+    X, y, *_ = smooth_rows(0, 60)
+    model = KernelMachineRegressor(loss=loss, random_state=0)
+    model.fit(X, np.round(np.exp(y)))
+    Z = model.features_.transform(model.encoder_.transform(X))
+    K = model.features_.kernel(model.encoder_.transform(X))
+    assert Z.shape[1] <= 60
+    np.testing.assert_allclose(Z @ Z.T, K, atol=1e-6)
+
+
 def test_fences_are_three_interquartile_ranges_beyond_the_quartiles():
     y = np.arange(1.0, 101.0)
     low, high = outer_fences(y, None)

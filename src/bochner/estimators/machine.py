@@ -79,7 +79,7 @@ from bochner.features.leaves import (
     resized,
     seeded,
 )
-from bochner.features.nystroem import KernelRows, estimated_map
+from bochner.features.nystroem import KernelRows, NystroemFeatures, estimated_map
 from bochner.inputs.checks import require_one_of, require_target, threads_of
 from bochner.inputs.opened import exceeds_limit, given_batch, open_data
 from bochner.inputs.splits import row_splits, with_validation
@@ -811,7 +811,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         few = self._choose_for_few(rows, POLICY.few_rows)
         size = rows.source.n_rows, self.encoder_.n_features_out_, rows.source.n_outputs
         is_compared = self._request.compares_few(*size) and not rows.budget.is_short
-        if few is None or few.predictions is None or not is_compared:
+        if few is None or not is_compared:
             return few
         problem = self._problem(rows, "auto", POLICY.fewest_learned)
         if problem is None:
@@ -819,8 +819,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         choice = choose(problem)
         assert choice.losses is not None
         # Fitted to the same rows as what is learned
+        features = few.model.features
+        assert isinstance(features, KernelRows | NystroemFeatures)
         one = validate_exactly(
-            problem.validator, few.model.features, few.model.alpha_per_weight
+            problem.validator,
+            KernelRows(features.kernel),
+            few.model.alpha_per_weight,
         )
         leads = problem.validator.better(choice.losses, one.losses, POLICY.near)
         return choice if leads else few
@@ -868,14 +872,14 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
         The map is the exact kernel with the rows, unless features, their number or
         their solver are asked for: of 100 and 200 images of digits, 784 columns, 2,048
-        Fourier features lose a percent of the rows, and take longer.
+        Fourier features lose a percent of the rows, and take longer. Other losses than
+        the squared one have features of which all rows are landmarks.
         """
         # Leave-one-out errors know nothing of splits
         if (
             rows.source.splits is not None
             or isinstance(self.kernel, Kernel)
             or self.features not in ("auto", "fourier")
-            or self.loss in NUMBER_LOSSES
         ):
             return None
         few = choose_for_few(
@@ -890,13 +894,24 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         if few is None:
             return None
-        is_size_open = isinstance(self.n_components, str)
         by_kernel = self.solver == "exact" or self._request.may_be_exact
         features: FeatureMap = KernelRows(few.kernel)
         if not by_kernel:
-            size = POLICY.n_components[1] if is_size_open else int(self.n_components)
+            size = POLICY.n_components[1]
+            is_size_open = isinstance(self.n_components, str)
+            if not is_size_open:
+                size = int(self.n_components)
             features = FourierFeatures(few.kernel, size, random_state=rows.seed)
-        model = Model(features, None, few.report, few.alpha_per_weight)
+            other_loss = self.loss not in ("auto", "squared")
+            if other_loss and is_size_open and self.features == "auto":
+                # As exact as the kernel, in columns for losses that need them
+                features = NystroemFeatures(
+                    few.kernel, most_rows, random_state=rows.seed
+                )
+        # A ridge penalty that was chosen without outliers would be too small for a fit
+        # to all rows
+        is_open = self.loss in NUMBER_LOSSES
+        model = Model(features, None, few.report, few.alpha_per_weight, is_open=is_open)
         return Choice(model, predictions=few.predictions if by_kernel else None)
 
     def _problem(self, rows: Prepared, features: str, fewest: int) -> Problem | None:

@@ -519,6 +519,15 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     def _known_targets(self) -> Standardised:
         return Standardised(self.target_mean_, self.target_scale_)
 
+    def _choose(self, rows: Prepared) -> Choice | None:
+        targets = rows.source.targets
+        if isinstance(targets, Clipped):
+            # By what outliers cost a squared loss, features would be worse for all
+            # other rows
+            near = targets.are_near(rows.source.y)
+            rows = rows._replace(source=rows.source.weighted(near))
+        return super()._choose(rows)
+
     def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
         K = len(self.target_mean_)
         y = target.y

@@ -83,6 +83,17 @@ class Clipped(Standardised):
         """Targets of some rows, shape (b, K)."""
         return super().__call__(np.clip(y.reshape(len(y), -1), self.low, self.high))
 
+    def are_near(self, y: NDArray) -> NDArray[np.bool_]:
+        """Which rows have all their targets no farther beyond the fences than these are
+        apart, shape (b,).
+        """
+        values = y.reshape(len(y), -1)
+        width = self.high - self.low
+        near: NDArray[np.bool_] = np.all(
+            (values >= self.low - width) & (values <= self.high + width), axis=1
+        )
+        return near
+
 
 @dataclass(frozen=True)
 class Signs:
