@@ -910,7 +910,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 )
         # A ridge penalty that was chosen without outliers would be too small for a fit
         # to all rows
-        is_open = self.loss in NUMBER_LOSSES
+        is_open = rows.source.total_weight < rows.weight
         model = Model(features, None, few.report, few.alpha_per_weight, is_open=is_open)
         return Choice(model, predictions=few.predictions if by_kernel else None)
 
