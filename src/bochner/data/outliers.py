@@ -58,7 +58,10 @@ def stand_in_for_missing(values: NDArray) -> float | None:
 
 
 def outer_fences(
-    values: NDArray, weight: NDArray | None, reach: float = 3.0
+    values: NDArray,
+    weight: NDArray | None,
+    reach: float = 3.0,
+    shares: tuple[float, ...] = SHARES,
 ) -> tuple[Floats, Floats]:
     """Least and greatest values that are no outliers, each of shape (K,); infinite
     where nothing tells.
@@ -74,16 +77,17 @@ def outer_fences(
         Finite.
     weight : array of shape (n,) or None
     reach : float, default=3.0
+    shares : tuple of float
+        Of the values beyond either end of a range, in place of the quarters.
     """
     values = values.reshape(len(values), -1)
     columns = np.arange(values.shape[1])
     if not len(values):
         none = np.full(len(columns), np.inf)
         return -none, none
-    shares = np.array(SHARES)
     lower, upper = (
         np.quantile(values, ends, axis=0, weights=weight, method="inverted_cdf")
-        for ends in (shares, 1 - shares)
+        for ends in (np.array(shares), 1 - np.array(shares))
     )
     # The first share whose range is above zero, in each column
     tells = upper > lower

@@ -34,6 +34,7 @@ from bochner.solvers.newton import (
 )
 from bochner.solvers.sweeps import RATE, Grids, has_grids_alone, minimise_by_sweeps
 
+WIDE_STEPS = 3  # of Newton's method for a loss that is easier to minimise
 AIM = 1.02  # times a loss: what trials of another penalty must come down to
 
 
@@ -205,7 +206,19 @@ class LossProblem:
         if self.tol or n_steps is None:
             n_steps = POLICY.most_steps
         problem = self._problem(start.points[0], alpha)
-        n_steps = self._minimise(problem, n_steps)
+        n_done = 0
+        if not self.sweeps:
+            # From afar hardly a row bends a loss that is hardly rounded off
+            F = np.concatenate([rows.F for rows in problem.rows], axis=1)
+            sizes = np.abs(self.targets - F.T).mean(axis=1)
+            error = np.average(sizes, weights=ridge.design.source.weights)
+            for loss in self.loss.wider(float(error)):
+                wide = replace(self, loss=loss)
+                problem = wide._problem((problem.coef, problem.offset), alpha)
+                n_done += wide._minimise(problem, WIDE_STEPS)
+        if n_done:
+            problem = self._problem((problem.coef, problem.offset), alpha)
+        n_steps = n_done + self._minimise(problem, max(n_steps - n_done, 1))
         return LossFit(
             np.ascontiguousarray(problem.coef.T.astype(ridge.design.dtype)),
             ridge.uncentred(problem.coef, problem.offset),

@@ -522,9 +522,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     def _choose(self, rows: Prepared) -> Choice | None:
         targets = rows.source.targets
         if isinstance(targets, Clipped):
-            # By what outliers cost a squared loss, features would be worse for all
+            # By what far targets cost a squared loss, features would be worse for all
             # other rows
-            near = targets.are_near(rows.source.y)
+            near = targets.are_near(rows.source.y, rows.source.weights)
             rows = rows._replace(source=rows.source.weighted(near))
         return super()._choose(rows)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices
+from bochner.data.outliers import SHARES, outer_fences
 from bochner.data.table_input import finite_predictions
 from bochner.data.table_statistic import Summary, TableStatistic
 from bochner.inputs.checks import normalised_weights
@@ -19,6 +20,7 @@ from bochner.notices import warn
 ROUNDED = 0.01
 HALF = 0.5  # mean counts that are added before logarithms
 LARGEST_COUNT = 1e30
+FAR = 5.0  # ranges of four fifths of the targets, beyond which they choose no features
 
 
 def target_moments(y: NDArray, weight: NDArray | None) -> Summary:
@@ -83,15 +85,15 @@ class Clipped(Standardised):
         """Targets of some rows, shape (b, K)."""
         return super().__call__(np.clip(y.reshape(len(y), -1), self.low, self.high))
 
-    def are_near(self, y: NDArray) -> NDArray[np.bool_]:
-        """Which rows have all their targets no farther beyond the fences than these are
-        apart, shape (b,).
+    @staticmethod
+    def are_near(y: NDArray, weight: NDArray) -> NDArray[np.bool_]:
+        """Which rows have no target far beyond the others, shape (b,).
+
+        The range of four fifths of them tells what is far: more than half may be zero.
         """
         values = y.reshape(len(y), -1)
-        width = self.high - self.low
-        near: NDArray[np.bool_] = np.all(
-            (values >= self.low - width) & (values <= self.high + width), axis=1
-        )
+        low, high = outer_fences(values, weight, FAR, SHARES[1:])
+        near: NDArray[np.bool_] = np.all((values >= low) & (values <= high), axis=1)
         return near
 
 

@@ -9,7 +9,8 @@ fitted value.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import logit, softmax, xlogy
 
 SMALLEST_SHARE = 1e-6  # of a class without rows
+# Of the errors, within which the first of several pinball losses is rounded off, and
+# how many times narrower each next one is
+WIDEST, NARROWING = 0.1, 25.0
 
 
 def softplus(F: NDArray) -> NDArray:
@@ -54,6 +58,12 @@ class Loss(ABC):
         (K,).
         """
         return y
+
+    def wider(self, error: float) -> Sequence[Loss]:
+        """Losses that are minimised first, one after another, where this one can hardly
+        be from fitted values with errors of a mean size, in units of the targets.
+        """
+        return ()
 
     @abstractmethod
     def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
@@ -194,6 +204,17 @@ class Quantile(Loss):
     q: float
     width: float | NDArray
     shift: float | NDArray = 0.0
+
+    def wider(self, error: float) -> list[Quantile]:
+        """Losses that are rounded off more, within a tenth of the errors at the most,
+        each 25 times as much as the next.
+        """
+        ratio = WIDEST * min(error, 1.0) / np.min(self.width)
+        n_wider = int(np.log(max(ratio, 1.0)) / np.log(NARROWING))
+        return [
+            replace(self, width=self.width * NARROWING**k)
+            for k in range(n_wider, 0, -1)
+        ]
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         U = Y - F
