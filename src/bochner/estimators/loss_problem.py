@@ -25,7 +25,7 @@ from bochner.selection.validation import (
     is_better,
 )
 from bochner.solvers.iterative import IterativeRidge, Without
-from bochner.solvers.losses import Loss
+from bochner.solvers.losses import Loss, Quantile
 from bochner.solvers.newton import (
     Point,
     Reweighted,
@@ -207,7 +207,7 @@ class LossProblem:
             n_steps = POLICY.most_steps
         problem = self._problem(start.points[0], alpha)
         n_done = 0
-        if not self.sweeps:
+        if isinstance(self.loss, Quantile) and not self.sweeps:
             # From afar hardly a row bends a loss that is hardly rounded off
             F = np.concatenate([rows.F for rows in problem.rows], axis=1)
             sizes = np.abs(self.targets - F.T).mean(axis=1)

@@ -116,8 +116,8 @@ def solve_exact(
     targets = np.column_stack([y - mean, np.ones(n)])
     fits = free is None or 8 * n * (n + 8 * BLOCK_ROWS) <= FACTORISED_SHARE * free
     if n > LARGEST_FACTORISED or not fits:
-        # Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is
-        # the same for all rows
+        # Solve (R K R + alpha I) R^-1 c = R y, R the root of W, in which all rows have
+        # one ridge penalty
         root = np.sqrt(weight)
         m = min(LANDMARKS, n)
         require_memory(

@@ -9,7 +9,6 @@ fitted value.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -58,12 +57,6 @@ class Loss(ABC):
         (K,).
         """
         return y
-
-    def wider(self, error: float) -> Sequence[Loss]:
-        """Losses that are minimised first, one after another, where this one can hardly
-        be from fitted values with errors of a mean size, in units of the targets.
-        """
-        return ()
 
     @abstractmethod
     def derivatives(self, Y: NDArray, F: NDArray) -> tuple[NDArray, NDArray]:
@@ -206,8 +199,9 @@ class Quantile(Loss):
     shift: float | NDArray = 0.0
 
     def wider(self, error: float) -> list[Quantile]:
-        """Losses that are rounded off more, within a tenth of the errors at the most,
-        each 25 times as much as the next.
+        """Losses that are minimised first, one after another, where this one can hardly
+        be from fitted values with errors of a mean size: rounded off within a tenth of
+        that at the most, each 25 times as much as the next.
         """
         ratio = WIDEST * min(error, 1.0) / np.min(self.width)
         n_wider = int(np.log(max(ratio, 1.0)) / np.log(NARROWING))
