@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.weights import are_unit
-from bochner.design.vector_arithmetic import inner, row_sums
+from bochner.design.vector_arithmetic import dots, inner, row_sums
 from bochner.features.stored import StoredRows
 from bochner.solvers.cg import Solution, System, Visit, conjugate_gradients, never
 from bochner.solvers.iterative import IterativeRidge
@@ -210,18 +210,24 @@ class Reweighted:
 
     def squared_norm(self) -> float:
         """Square of the coefficients' length in the norm of the second derivative."""
-        total = inner(self.penalty, np.square(self.coef))
+        total = self._penalty_of(self.coef)
         for rows in self.rows:
             T = rows.F - self.offset[:, np.newaxis].astype(self.dtype)
             total += inner(self._bent(rows, T), T)
         return total
+
+    def _penalty_of(self, coef: NDArray) -> float:
+        """Squares of coefficients times their ridge penalties, summed."""
+        if self.penalty.shape[1] > 1:
+            return float(dots(self.penalty * coef, coef).sum())
+        return float(self.penalty[:, 0] @ dots(coef, coef))
 
     def objective(self, F: list[NDArray], coef: NDArray) -> float:
         """At fitted values of the blocks and coefficients; infinite where it
         overflows.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            total = inner(self.penalty, np.square(coef)) / 2
+            total = self._penalty_of(coef) / 2
             for rows, fitted in zip(self.rows, F, strict=True):
                 losses = self.loss.value(rows.Y, fitted).astype(np.float64)
                 total += float(rows.stored.weight @ losses)
