@@ -211,15 +211,15 @@ def fit(
 ) -> None:
     """Fit a model to a table, score it on a test split, and save it.
 
-    A fifth of the rows is the test split, drawn by chance, as whole groups (--group)
-    or the latest (--time). The saved model is refitted on all rows.
+    A fifth of the rows is the test split, drawn by chance, as whole groups
+    (--group) or the latest (--time). The saved model is refitted on all rows.
 
     \b
     Examples:
       bochner fit houses.csv --target price --out houses.safetensors
       bochner fit trees.parquet --target species --time-limit 10
-      bochner fit visits.csv --target cost --group patient --out visits.safetensors
-      bochner fit 'rows/*.parquet' --target y --memory-limit 1.5GB --out y.safetensors
+      bochner fit visits.csv --target cost --group patient --out v.safetensors
+      bochner fit 'rows/*.parquet' --target y --memory-limit 1GB
     """
 
 
@@ -280,7 +280,7 @@ def predict(
     \b
     Examples:
       bochner predict houses.safetensors new.csv --out prices.csv
-      bochner predict houses.safetensors new.csv --out prices.parquet --interval 0.9
+      bochner predict houses.safetensors new.csv --out prices.csv --interval 0.9
     """
 
 

@@ -1022,8 +1022,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         array of shape (n, k), or a pair of codes of shape (n,) and their labels
             Numbers and times; or text.
         """
+        return self._read(column_values(X, j), j, expected)
+
+    def _read(self, column: Any, j: int, expected: str | None = None) -> Any:
+        """Values of column `j`, given by itself."""
         name, kind = self.statistic_.name(j), self.statistic_.kinds[j]
-        return read_column(column_values(X, j), name, expected or kind)[1]
+        return read_column(column, name, expected or kind)[1]
 
     def _numbers_of(self, X: Any, index: NDArray) -> NDArray:
         """Values of some columns of numbers, NaN where they are missing, shape (n, k);
@@ -1045,15 +1049,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 array = frame.to_numpy()
                 if array.dtype.kind in "iuf":
                     return array
-        return np.hstack([self.values_of(X, j) for j in index.tolist()])
+        columns = some_columns(X, index.tolist())
+        return np.hstack([*map(self._read, columns, index.tolist())])
 
     def _columns_of(self, X: Any, kind: Any = Encoding) -> Iterator[tuple[Any, Any]]:
         """Yield the encodings of one kind, and the values of their columns."""
-        for column in self._encodings(kind):
+        encodings = self._encodings(kind)
+        alone = [one for one in encodings if not isinstance(one, NumberColumns)]
+        columns = some_columns(X, [one.index for one in alone])
+        for column in encodings:
+            j = column.index
             if isinstance(column, NumberColumns):
-                yield column, self._numbers_of(X, column.index)
+                yield column, self._numbers_of(X, j)
             else:
-                yield column, self.values_of(X, column.index, column.expected)
+                yield column, self._read(next(columns), j, column.expected)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -1068,6 +1077,17 @@ def column_values(X: Any, j: int) -> Any:
     if sp.issparse(X):
         return X.tocsr()[:, [j]].toarray()[:, 0]
     return X[:, j] if isinstance(X, np.ndarray) else nw.from_native(X)[:, j]
+
+
+def some_columns(X: Any, index: list[int]) -> Iterator[Any]:
+    """Columns of a data frame or an array as `column_values` gives them: one after the
+    other, as a frame of thousands is slow to give each.
+    """
+    if not index:
+        return iter(())
+    if isinstance(X, np.ndarray):
+        return iter(X.T[index])
+    return nw.from_native(X, eager_only=True)[:, index].iter_columns()
 
 
 def _in_distinct_rows(weight: NDArray | None, hashes: NDArray) -> NDArray:
