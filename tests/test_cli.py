@@ -1693,6 +1693,7 @@ def test_fit_prints_a_summary_and_inspect_the_rest(folder, run):
         "model",
         "R²",
         "RMSE",
+        "others",
         "saved",
     ]
     firsts = {line.split()[0] for line in details.splitlines() if line.strip()}

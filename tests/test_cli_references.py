@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv
+from rich.console import Console
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import accuracy_score, r2_score
 
-from bochner.cli import references, tables
+from bochner.cli import printing, references, tables
 from bochner.cli.target import read_target, split_rows
 from bochner.persistence import describe
 
@@ -112,6 +113,24 @@ def test_classes_are_boosted_too(folder, done):
     value = found["scores"]["gradient boosting"]["accuracy"]["value"]
     assert value == pytest.approx(
         accuracy_score(y_test, boosted.predict(X_test)), abs=0.02
+    )
+
+
+def test_what_other_models_reach_is_printed(done):
+    report = fit_once(done, "up")
+    console = Console(width=200, no_color=True)
+    with console.capture() as capture:
+        for part in printing.PARTS["fit"]({**report, "command": "fit"}):
+            console.print(part)
+    (line,) = (one for one in capture.get().splitlines() if one.startswith("others"))
+    accuracies = [
+        scores["accuracy"]["value"]
+        for scores in report["references"]["scores"].values()
+    ]
+    linear, boosted = accuracies
+    assert line.split(None, 1)[1].rstrip() == (
+        f"accuracy: linear model {linear:.3f}, gradient boosting {boosted:.3f} "
+        "(scikit-learn, default settings)"
     )
 
 

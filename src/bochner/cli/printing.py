@@ -171,7 +171,7 @@ def _strict(value: Any) -> Any:
 
 
 def _fit(report: Facts) -> Iterator[Any]:
-    """A summary in six lines, one more for each score beyond two."""
+    """A summary in seven lines, one more for each score beyond two."""
     task = report["task"]
     if why := report["task_inferred_because"]:
         task += f": {why}"
@@ -192,6 +192,7 @@ def _fit(report: Facts) -> Iterator[Any]:
         "task": task,
         "model": model_line(report["model"]),
         **(scores or {"score": "none, because there are no test rows"}),
+        **_others(report["references"]),
         "saved": f"{saved}; {_cost(report)}",
     }
     yield _named(lines.items())
@@ -223,6 +224,17 @@ def _scores(scores: Facts | None, where: str = "") -> dict[str, str]:
         lines[name] += f" ({'; '.join(beside)})" if beside else ""
         where = ""
     return lines
+
+
+def _others(references: Facts | None) -> dict[str, str]:
+    """A line of what other models reach on the test rows, by the first score."""
+    told = []
+    for model, scores in (references or {"scores": {}})["scores"].items():
+        score, value, *_ = score_rows(scores)[0]
+        told.append(f"{model} {value}")
+    if not told:
+        return {}
+    return {"others": f"{score}: {', '.join(told)} (scikit-learn, default settings)"}
 
 
 def _plan(report: Facts) -> Iterator[Any]:
