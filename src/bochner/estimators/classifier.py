@@ -100,7 +100,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         top (see `bochner.selection.learn_metric`). "auto" has the lowest loss on
         validation rows, which are set aside before anything is learned (about a fifth
         of the rows, or 10,000). With fewer than 250 distinct rows, or more than 8,192
-        columns, "auto" is "isotropic"; of numbers, from 100 rows on, only where
+        columns, "auto" is "isotropic"; of numbers, from 20 rows on, only where
         lengthscales of each column are not clearly better. It alone tries jumps in the
         warps of bins, where a random forest splits columns, up to 200,000 rows. For
         bins the linear map is learned from 2,000 to 200,000 dense rows with two or more

@@ -107,6 +107,7 @@ from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, Model, choose
 from bochner.selection.exact import validate_exactly
 from bochner.selection.lengthscale import choose_for_few, choose_kernel
+from bochner.selection.likelihood import LENGTHSCALE_EACH, or_lengthscale_each
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare
 from bochner.selection.report import of_many_columns
@@ -818,13 +819,18 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             return few
         choice = choose(problem)
         assert choice.losses is not None
-        # Fitted to the same rows as what is learned
-        features = few.model.features
+        unseen = few
+        if few.model.report.chosen == LENGTHSCALE_EACH:
+            # Learned from the rows held out too, they would seem better than they are
+            fitted = rows._replace(source=problem.validator.fitted)
+            unseen = self._choose_for_few(fitted, POLICY.few_rows) or few
+        # Fitted to the rows that the others are learned from
+        features = unseen.model.features
         assert isinstance(features, KernelRows | NystroemFeatures)
         one = validate_exactly(
             problem.validator,
             KernelRows(features.kernel),
-            few.model.alpha_per_weight,
+            unseen.model.alpha_per_weight,
         )
         leads = problem.validator.better(choice.losses, one.losses, POLICY.near)
         return choice if leads else few
@@ -867,8 +873,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         return choice
 
     def _choose_for_few(self, rows: Prepared, most_rows: int) -> Choice | None:
-        """One lengthscale and ridge penalty by leave-one-out errors of few rows; None
-        where arguments or rows are not for that.
+        """One lengthscale and ridge penalty by leave-one-out errors of few rows, or
+        lengthscales of each column by their likelihood; None where arguments or rows
+        are not for that.
 
         The map is the exact kernel with the rows, unless features, their number or
         their solver are asked for: of 100 and 200 images of digits, 784 columns, 2,048
@@ -882,6 +889,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             or self.features not in ("auto", "fourier")
         ):
             return None
+        groups = self.encoder_.column_groups()
         few = choose_for_few(
             rows.source,
             self.kernel,
@@ -894,6 +902,15 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         if few is None:
             return None
+        n_distinct, n_columns = len(few.predictions.targets), len(groups)
+        if (
+            self._request.may_have_lengths
+            and most_rows == POLICY.few_rows
+            and POLICY.fewest_asked_rows <= n_distinct
+            and 1 < n_columns <= POLICY.wide
+            and not rows.budget.is_short
+        ):
+            few = or_lengthscale_each(few, groups)
         by_kernel = self.solver == "exact" or self._request.may_be_exact
         features: FeatureMap = KernelRows(few.kernel)
         if not by_kernel:

@@ -64,8 +64,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     selected from the data. Up to 250 distinct rows the model is by default the exact
     kernel machine with one lengthscale. This lengthscale, alpha, the kernel (Gaussian
     or Laplacian) and the scaling of the columns are then selected by leave-one-out
-    errors. Below 2,000 rows it is the exact kernel machine with learned lengthscales,
-    where rows held out prefer it. Exact kernel machines keep the training rows.
+    errors. Lengthscales of each column and alpha of the greatest marginal likelihood
+    are taken where folds of the rows are predicted better by them. Below 2,000 rows it
+    is the exact kernel machine with learned lengthscales, where rows held out prefer
+    it. Exact kernel machines keep the training rows.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         top (see `bochner.selection.learn_metric`). "auto" has the lowest loss on
         validation rows, which are set aside before anything is learned (about a fifth
         of the rows, or 10,000). With fewer than 250 distinct rows, or more than 8,192
-        columns, "auto" is "isotropic"; of numbers, from 100 rows on, only where
+        columns, "auto" is "isotropic"; of numbers, from 20 rows on, only where
         lengthscales of each column are not clearly better. It alone tries jumps in the
         warps of bins, where a random forest splits columns, up to 200,000 rows. For
         bins the linear map is learned from 2,000 to 200,000 dense rows with two or more

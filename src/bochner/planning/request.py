@@ -200,6 +200,11 @@ class FitRequest:
         )
         return is_linear or n_columns <= POLICY.most_features
 
+    @property
+    def may_have_lengths(self) -> bool:
+        """Whether few rows of numbers may have lengthscales of each column."""
+        return self.is_open and not self.classes and self.alphas is None
+
     def compares_few(self, n_rows: int, n_columns: int, n_outputs: int) -> bool:
         """Whether of few rows of numbers learned lengthscales are compared with one of
         all columns.
