@@ -44,6 +44,8 @@ LENGTHSCALE_EACH = "lengthscales of each column by the marginal likelihood"
 # Bounds of the logarithms of lengthscales over the deviations of their columns, and of
 # the ridge penalty of a row over the kernel's variance
 LENGTHS, PENALTY = (-4.0, 8.0), (-18.0, 5.0)
+# Of the likelihood's logarithm, beyond which steps go on: what is left says nothing
+TOLERANCE = 1e-5
 UNLIKELY = 1e10  # what stands for an infinite negative logarithm
 
 
@@ -108,6 +110,7 @@ class LikelyMachine:
             jac=True,
             method="L-BFGS-B",
             bounds=[LENGTHS] * n_groups + [PENALTY],
+            options={"ftol": TOLERANCE},
         ).x
         scales = np.exp(logs[groups])
         self._rows = Z / scales
