@@ -238,8 +238,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Predictions beyond ``bounds_.ends``, the least and the greatest of each target,
         count as these. None with ``bounded=False``, where fewer than 50 rows could be
         left out of the fit or none were (beyond 200 columns, and with dense features
-        and conjugate gradients of a given `alpha`), and after `partial_fit`. With
-        several targets each has its own.
+        and conjugate gradients of a given `alpha`), and where not all targets were seen
+        (``open_source(sample=)``, `partial_fit`). With several targets each has its
+        own.
     loss_ : str
         The loss that was minimised; a later change of `loss` has no effect before the
         next fit.
@@ -486,7 +487,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             return self._solver_targets(rows.target)
         seen = rows.summary.targets
         assert seen is not None
-        self._range = PredictionBounds.of(np.stack([seen.low, seen.high]), None)
+        # Where the first rows alone were looked at, nobody has seen all targets
+        self._range = None
+        if rows.summary.n_seen == rows.summary.n_rows:
+            self._range = PredictionBounds.of(np.stack([seen.low, seen.high]), None)
         self._store_scale(Target(rows.y, None, *mean_and_scale(seen)))
         return self._known_targets()
 
@@ -580,7 +584,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         super()._store(solution, choice)
         bounds = None
         targets = self._known_targets()
-        if self.bounded:
+        if self.bounded and self._range is not None:
             unseen = (loss_fit or solution).unseen
             bounds = self._range.learned(
                 unseen, self._seed(), targets, self._has_log_link
