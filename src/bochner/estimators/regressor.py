@@ -894,8 +894,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         / 2 of `predict_quantile`: f(x) + sigma(x) times two quantiles of the scores (y
         - f(x)) / sigma(x) of rows that the model has not seen. The scale sigma is a
         second model with a metric of its own, fitted to out-of-sample errors of other
-        rows. With few rows sigma is a constant (fewer than 400 to learn it from), and
-        all rows give scores.
+        rows. With few rows (fewer than 400 to learn it from) all give scores, by the
+        sigma that is fitted without each, or by a constant sigma where that is about as
+        likely, and below 100 rows.
 
         Exact copies of a row are one observation. Different targets at the same inputs
         are several.
