@@ -9,7 +9,13 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 
-from bochner import KernelMachineRegressor, LinearFeatures, load, save
+from bochner import (
+    KernelMachineRegressor,
+    LinearFeatures,
+    load,
+    open_source,
+    save,
+)
 from bochner.estimators.extrapolation import PredictionBounds
 
 LINEAR = KernelMachineRegressor(features=LinearFeatures(), alpha=1e-3, random_state=0)
@@ -225,6 +231,19 @@ def test_rows_in_parts_have_no_bounds():
     model.prepare(X, y).partial_fit(X, y)
     assert model.bounds_ is None
     assert np.isfinite(model.predict([[5.0, 5.0]])).all()
+
+
+def test_a_sample_of_first_rows_bounds_no_others():
+    """Nobody has seen the range of all targets."""
+    X, y = trend(900, 0.3)
+    order = np.argsort(y)
+    rows = pd.DataFrame(X[order], columns=["a", "b"]).assign(y=y[order])
+    model = clone(LINEAR).fit(open_source(rows, sample=300), "y")
+    assert model.bounds_ is None
+    assert model.score(rows, "y") > 0.8
+    # A random sample goes with a look at all rows
+    looked = clone(LINEAR).fit(open_source(rows), "y")
+    assert looked.bounds_.high[0] == y.max()
 
 
 def test_files_have_the_bounds_and_are_predicted_within_them(of_houses, tmp_path):

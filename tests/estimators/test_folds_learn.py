@@ -66,7 +66,7 @@ def test_intervals_of_a_refit_are_those_of_its_model(n_before):
         return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=n)
 
     coverage = []
-    for seed in range(3):
+    for seed in range(6):
         model = KernelMachineRegressor(uncertainty="intervals", random_state=seed)
         model.fit(*draw(n_before)).refit(*draw(450))
         X, y = draw(2000)

@@ -4,6 +4,7 @@ over draws.
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -21,6 +22,7 @@ from bochner.inputs.targets import Standardised
 from bochner.inputs.training import Target, TrainingRows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.loops.clock import CLOCK
+from bochner.scores import interval_score
 from bochner.selection.budget import Budget
 from bochner.selection.split import rows_held_out
 
@@ -80,9 +82,9 @@ def left_out(Z, y, alpha, rows):
     return np.array(found)
 
 
-@pytest.mark.parametrize("n", [60, 150], ids=["fewer rows than features", "more"])
+@pytest.mark.parametrize("n", [60, 99], ids=["fewer rows than features", "more"])
 def test_few_rows_have_quantiles_of_their_leave_one_out_errors(n):
-    model = uncertain(tol=1e-6).fit(X[:n], Y[:n])
+    model = uncertain(tol=1e-6, n_components=80).fit(X[:n], Y[:n])
     Z = model.features_.transform(model.encoder_.encode(X[:n], dtype=np.float64))
     errors = Y[:n] - left_out(Z, Y[:n], 1.0, range(n))
     # Interpolated, as no theorem holds
@@ -468,6 +470,32 @@ def test_widths_follow_a_column_that_moves_the_noise_alone():
         for within in (inside, normal):
             shares = np.bincount(quarter, within) / np.bincount(quarter)
             assert ((shares > 0.8) & (shares < 0.97)).all(), shares
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_of_few_rows_are_as_wide_as_the_noise(seed):
+    """Against the quantiles of the noise itself, by Winkler's score."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (1200, 2))
+    sd = 0.1 * np.exp(X[:, 0])
+    mean = np.sin(2 * X[:, 1])
+    y = mean + sd * rng.standard_normal(1200)
+    model = KernelMachineRegressor(
+        "gaussian", uncertainty="intervals", random_state=0
+    ).fit(X[:200], y[:200])
+    y = y[200:]
+    ends = model.predict_interval(X[200:])
+    true = (mean[:, np.newaxis] + sd[:, np.newaxis] * norm.ppf([0.05, 0.95]))[200:]
+    assert interval_score(y, ends, 0.9) < 1.7 * interval_score(y, true, 0.9)
+    is_inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
+    assert is_inside[X[200:, 0] > 1].mean() > 0.8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_intervals_of_few_rows_with_one_size_of_noise_have_one_width(seed):
+    noise = np.random.default_rng(seed).standard_normal(200)
+    model = uncertain().fit(X[:200], np.sin(X[:200, 0]) + 0.3 * noise)
+    assert np.ptp(np.diff(model.predict_interval(X[NEW]))) < 1e-9
 
 
 def test_intervals_of_a_constant_target_are_that_target():

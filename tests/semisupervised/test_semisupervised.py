@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_moons
+from sklearn.metrics import log_loss
 from sklearn.semi_supervised import LabelSpreading
 
 from bochner import (
@@ -133,6 +134,21 @@ def test_marks_of_other_labels():
         SemiSupervisedClassifier(random_state=0).fit(MOONS, categories).transduction_,
         names[expected],
     )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_class_does_not_spoil_what_other_labels_tell(seed):
+    """Two overlapping classes, the smaller with 3 of 60 labels: no worse than to guess
+    the larger one.
+    """
+    rng = np.random.default_rng(seed)
+    is_rare = np.arange(1000) % 20 == 0
+    X = rng.standard_normal((1000, 4)) + is_rare[:, np.newaxis]
+    y = np.where(np.arange(1000) < 60, is_rare, -1)
+    model = SemiSupervisedClassifier(random_state=0).fit(X, y)
+    p = model.label_distributions_[60:]
+    assert np.mean(model.transduction_[60:] != is_rare[60:]) < 0.08
+    assert log_loss(is_rare[60:], p, labels=[0, 1]) < 0.25
 
 
 def test_class_prior_moves_masses():

@@ -240,8 +240,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Predictions beyond ``bounds_.ends``, the least and the greatest of each target,
         count as these. None with ``bounded=False``, where fewer than 50 rows could be
         left out of the fit or none were (beyond 200 columns, and with dense features
-        and conjugate gradients of a given `alpha`), and after `partial_fit`. With
-        several targets each has its own.
+        and conjugate gradients of a given `alpha`), and where not all targets were seen
+        (``open_source(sample=)``, `partial_fit`). With several targets each has its
+        own.
     loss_ : str
         The loss that was minimised; a later change of `loss` has no effect before the
         next fit.
@@ -488,7 +489,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             return self._solver_targets(rows.target)
         seen = rows.summary.targets
         assert seen is not None
-        self._range = PredictionBounds.of(np.stack([seen.low, seen.high]), None)
+        # Where the first rows alone were looked at, nobody has seen all targets
+        self._range = None
+        if rows.summary.n_seen == rows.summary.n_rows:
+            self._range = PredictionBounds.of(np.stack([seen.low, seen.high]), None)
         self._store_scale(Target(rows.y, None, *mean_and_scale(seen)))
         return self._known_targets()
 
@@ -582,7 +586,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         super()._store(solution, choice)
         bounds = None
         targets = self._known_targets()
-        if self.bounded:
+        if self.bounded and self._range is not None:
             unseen = (loss_fit or solution).unseen
             bounds = self._range.learned(
                 unseen, self._seed(), targets, self._has_log_link
@@ -892,8 +896,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         / 2 of `predict_quantile`: f(x) + sigma(x) times two quantiles of the scores (y
         - f(x)) / sigma(x) of rows that the model has not seen. The scale sigma is a
         second model with a metric of its own, fitted to out-of-sample errors of other
-        rows. With few rows sigma is a constant (fewer than 400 to learn it from), and
-        all rows give scores.
+        rows. With few rows (fewer than 400 to learn it from) all give scores, by the
+        sigma that is fitted without each, or by a constant sigma where that is about as
+        likely, and below 100 rows.
 
         Exact copies of a row are one observation. Different targets at the same inputs
         are several.

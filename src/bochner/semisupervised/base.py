@@ -94,22 +94,29 @@ class SemiSupervised(RowModel):
         return graph
 
     def _chosen(
-        self, flows: bool, loss_of: Callable[[Smoother], tuple[float, Any]]
+        self,
+        flows: bool,
+        loss_of: Callable[[Smoother], tuple[float, Any]],
+        told: bool = True,
     ) -> Any:
         """What comes of the way to a function of the least loss; the losses are kept.
 
         Parameters
         ----------
         flows : bool
-            Whether "auto" is Poisson learning, as with a few targets.
+            Whether "auto" may be Poisson learning, as with few targets of a class.
         loss_of : callable
             The loss of values left out by a way, infinite where it is not known, and
             what comes of the way.
+        told : bool, default=True
+            Whether there are enough targets to leave values out; "auto" is Poisson
+            learning otherwise, where it may be.
         """
         given = None if isinstance(self.alpha, str) else float(self.alpha)
-        method = "poisson" if flows and self.method == "auto" else self.method
+        flows = flows and self.method == "auto"
+        method = "poisson" if flows and not told else self.method
         ways: list[Smoother] = []
-        if method == "poisson":
+        if flows or method == "poisson":
             ways.append(Poisson(given or FLOW_ALPHA))
         if method in ("auto", "spreading"):
             ways.append(Spreading(given or ALPHA))

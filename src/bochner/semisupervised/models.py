@@ -36,7 +36,7 @@ from bochner.semisupervised.smoothers import Smooth, Smoother
 from bochner.sources.rowwise import class_columns, rowwise
 from bochner.sources.scan import TableSummary
 
-FEW_LABELS = 5  # of a class, below which values left out tell little
+FEW_LABELS = 5  # of a class on average, below which values left out tell little
 LARGEST_SCORE = 5.0  # in deviations over all rows
 SLOPE = 2.0  # of logarithms of probabilities, where no values left out tell it
 # Of what ones have spread to, below which a row is in no part of the graph with a
@@ -72,10 +72,11 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         8,000, and connects each row to its three to eight nearest ones, as many as make
         the graph connected.
     method : {"auto", "spreading", "poisson", "ridge"}, default="auto"
-        "auto" is "poisson" if a class has fewer than 5 different rows with a label, or
-        "spreading" where `class_prior` is given, which Poisson learning cannot follow;
-        otherwise the method with the lowest leave-one-out log loss, which is computed
-        exactly and without further fits.
+        "auto" is the method with the lowest leave-one-out log loss, which is computed
+        exactly and without further fits; "poisson" is among them if a class has fewer
+        than 5 different rows with a label. If it is fewer than 5 for a class on
+        average, "auto" is "poisson", or "spreading" where `class_prior` is given, which
+        Poisson learning cannot follow.
     alpha : float or "auto", default="auto"
         How far labels spread, below 1. "auto" is 0.99, and 0.999 for "poisson".
     class_prior : array of shape (K,) or None, default=None
@@ -219,7 +220,9 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             factors = prior / prior.sum() * masses.sum() / masses
             for targets in (graph.targets, graph.given):
                 targets *= factors
-        few = bool(np.count_nonzero(members, axis=0).min() < FEW_LABELS)
+        counts = np.count_nonzero(members, axis=0)
+        # One rare class takes nothing from what the labels of the others tell
+        told = bool(counts.mean() >= FEW_LABELS)
 
         def loss_of(way: Smoother) -> tuple[float, tuple[Smooth, float]]:
             """Log loss of labels left out; scores in deviations, and the slope of their
@@ -230,7 +233,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             slope = SLOPE
             loss = np.inf
             out = smooth.left_out
-            if out is not None and not few and len(self.classes_) > 1:
+            if out is not None and told and len(self.classes_) > 1:
                 out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
                 # A common factor of the weights is no more evidence
                 weight = graph.weight / graph.weight.mean()
@@ -241,8 +244,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             return loss, (smooth, slope)
 
         # Poisson learning gives every class its share of the labels
-        flows = few and self.class_prior is None
-        smooth, self.slope_ = self._chosen(flows, loss_of)
+        flows = bool(counts.min() < FEW_LABELS) and self.class_prior is None
+        smooth, self.slope_ = self._chosen(flows, loss_of, told)
         # What becomes of the rows of the fit, and coefficients for others
         self.transduction_ = self.label_distributions_ = None
         self.feature_weights_, scores = of_all_rows(graph, smooth)

@@ -33,7 +33,7 @@ from bochner.selection.validation import HeldOutPredictions
 CHANCE_SHARE = 0.5
 EXAMINED_ROWS = 1 << 13  # in which values are counted
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
-FEWEST_ROWS = 400  # that a scale of errors is learned from; of fewer it is one for all
+FEWEST_ROWS = 400  # that a scale of errors is learned from, if others calibrate it
 
 
 @dataclass
