@@ -61,7 +61,7 @@ def test_no_gaussian_process_is_more_likely(smooth):
     rough = RBF(np.ones(7), (1e-2, 1e9)) + ConstantKernel(1.0, "fixed")
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * rough + WhiteKernel(0.1, (1e-6, 10))
     free = GaussianProcessRegressor(kernel, random_state=0).fit(X, y)
-    assert likely > free.log_marginal_likelihood_value_ - 0.01
+    assert likely > free.log_marginal_likelihood_value_ - 0.05
     # The noise has a variance of .25
     assert (
         machine.kernel.lengthscale[5:].min() > 3 * machine.kernel.lengthscale[:3].max()
