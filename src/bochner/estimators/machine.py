@@ -820,7 +820,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         assert choice.losses is not None
         # Fitted to the same rows as what is learned
         features = few.model.features
-        assert isinstance(features, KernelRows | NystroemFeatures)
+        assert isinstance(features, KernelRows | NystroemFeatures | FourierFeatures)
         one = validate_exactly(
             problem.validator,
             KernelRows(features.kernel),
@@ -1048,8 +1048,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if source.splits is not None:
             self.solver_ = "cg"
             self.solver_reason_ = BY_SPLITS
+        # Rows are left out of conjugate gradients where they choose the ridge penalty;
+        # factorisations leave out each row for nothing
+        is_given = request.alphas is not None and len(request.alphas) == 1
+        is_searched = self.solver_ == "cg" and not is_given
         needs = Needs(
-            request.needs_unseen or source.splits is not None,
+            request.needs_unseen or source.splits is not None or is_searched,
             not is_classifier(self),
             request.wants("intervals"),
             n_evaluated(encoder.n_features_in_),
