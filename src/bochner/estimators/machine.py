@@ -105,7 +105,7 @@ from bochner.planning.solver_choice import (
 )
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, Model, choose
-from bochner.selection.exact import validate_exactly
+from bochner.selection.kernel_candidates import losses_of_one_lengthscale
 from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare
@@ -811,22 +811,25 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         few = self._choose_for_few(rows, POLICY.few_rows)
         size = rows.source.n_rows, self.encoder_.n_features_out_, rows.source.n_outputs
         is_compared = self._request.compares_few(*size) and not rows.budget.is_short
-        if few is None or not is_compared:
+        if not is_compared or (few is None and rows.source.splits is None):
             return few
         problem = self._problem(rows, "auto", POLICY.fewest_learned)
         if problem is None:
             return few
+        group = problem.validator.group_out
+        if group is not None and not np.ptp(group):
+            # A single group tells no error of its losses
+            return few
         choice = choose(problem)
         assert choice.losses is not None
         # Fitted to the same rows as what is learned
-        features = few.model.features
-        assert isinstance(features, KernelRows | NystroemFeatures | FourierFeatures)
-        one = validate_exactly(
-            problem.validator,
-            KernelRows(features.kernel),
-            few.model.alpha_per_weight,
-        )
-        leads = problem.validator.better(choice.losses, one.losses, POLICY.near)
+        kernel, alpha_per_weight = None, 0.0
+        if few is not None:
+            features = few.model.features
+            assert isinstance(features, KernelRows | NystroemFeatures | FourierFeatures)
+            kernel, alpha_per_weight = features.kernel, few.model.alpha_per_weight
+        losses = losses_of_one_lengthscale(problem, kernel, alpha_per_weight)
+        leads = problem.validator.better(choice.losses, losses, POLICY.near)
         return choice if leads else few
 
     def _choose_learned(self, rows: Prepared) -> Choice | None:
