@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.datasets import make_friedman1
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -643,3 +644,24 @@ def test_splits_of_a_splitter_with_as_many_splits_as_groups_calibrate():
         ends = model.fit(X, y, groups=group).predict_interval(X, 0.8)
         widths.append(np.ptp(ends, axis=1).mean())
     assert widths[0] == pytest.approx(widths[1], rel=0.3)
+
+
+@pytest.mark.parametrize("way", ["groups", "cv", "validation"])
+def test_few_rows_that_are_split_have_learned_lengthscales(way):
+    """Beside columns of noise, as rows that chance holds out have them."""
+    X, y = make_friedman1(700, 12, noise=1.0, random_state=0)
+    rows, others, new = np.split(np.arange(700), [160, 200])
+    model = KernelMachineRegressor(random_state=0)
+    by_chance = clone(model).fit(X[rows], y[rows])
+    given = {
+        "groups": {"groups": np.arange(160) % 16},
+        "cv": {},
+        "validation": {"validation": (X[others], y[others])},
+    }[way]
+    model.set_params(cv=5 if way == "cv" else None).fit(X[rows], y[rows], **given)
+    error, usual = (
+        np.sqrt(np.mean((one.predict(X[new]) - y[new]) ** 2))
+        for one in (model, by_chance)
+    )
+    # With one lengthscale it is 2.5 times as large
+    assert error < 1.5 * usual

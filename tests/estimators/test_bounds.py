@@ -282,3 +282,17 @@ def test_constant_targets_are_predicted_exactly():
     assert np.isinf(bounds.ends).all()
     X, _ = trend(100, 0.1)
     assert (LINEAR.fit(X, np.full(100, 3.0)).predict(5 * X) == 3.0).all()
+
+
+@pytest.mark.parametrize("n", [120, 400])
+def test_conjugate_gradients_have_the_bounds_of_a_factorisation(n):
+    """Of a linear trend with noise, learned lengthscales too."""
+    X, y = trend(n, 1.0)
+    direct = KernelMachineRegressor(random_state=0, solver="direct").fit(X, y)
+    model = KernelMachineRegressor(random_state=0, solver="cg").fit(X, y)
+    far = np.array([[9.0, 9.0], [-9.0, -9.0]])
+    scale = np.ptp(y)
+    np.testing.assert_allclose(model.bounds_.ends, direct.bounds_.ends, atol=scale / 4)
+    assert (np.abs(model.predict(far) - y.mean()) < scale).all()
+    truth = X @ [3.0, 1.0]
+    assert np.std(model.predict(X) - truth) < 0.4 * truth.std()

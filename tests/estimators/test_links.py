@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
 
+from bochner import KernelMachineClassifier
 from bochner.estimators.class_probabilities import (
     fit_link,
     fit_temperature,
@@ -102,3 +103,19 @@ def test_many_rows_tell_the_link(fit):
     np.testing.assert_allclose(
         probabilities(f, fit(f, 2 * p - 1, np.ones(len(f)))), p, atol=2e-3
     )
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("way", ["scaled", "copied"])
+def test_only_ratios_of_weights_matter(loss, way):
+    """Nor are copies of all rows evidence beside what theory expects."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + rng.normal(size=60) > 0
+    model = KernelMachineClassifier(random_state=0, loss=loss)
+    expected = model.fit(X, y).predict_proba(X)
+    if way == "scaled":
+        model.fit(X, y, sample_weight=np.full(60, 1e5))
+    else:
+        model.fit(np.tile(X, (20, 1)), np.tile(y, 20))
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)

@@ -170,9 +170,10 @@ def test_the_logistic_loss_is_evaluated_without_the_rows_held_out():
 
 
 def test_rows_of_the_fit_are_called_so_where_no_function_has_not_seen_them():
-    model = KernelMachineRegressor("gaussian", solver="cg", random_state=0).fit(
-        *noisy(400, 0)
-    )
+    X, y = noisy(400, 0)
+    model = KernelMachineRegressor("gaussian", solver="cg", random_state=0).fit(X, y)
+    assert model.importance_.rows == "validation rows"
+    model.set_params(alpha=model.alpha_).fit(X, y)
     assert model.importance_.rows == "training rows"
 
 

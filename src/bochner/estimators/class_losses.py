@@ -561,8 +561,8 @@ def _penalty_unit(ridge: IterativeRidge, fitted: RidgeSolution, name: str) -> fl
             scores, *others = by_class(seen)
             p = probabilities(scores, fit_temperature(scores, *others))
         curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
-    least = POLICY.least_unit * min(float(ridge.design.source.weights.max()), 1.0)
-    return max(2 * curvature * fitted.alpha, least)
+    row_weight = ridge.design.source.total_weight / ridge.design.n_distinct
+    return max(2 * curvature * fitted.alpha, POLICY.least_unit * row_weight)
 
 
 def _with_few_grids(problem: LossProblem, seed: int) -> LossProblem:

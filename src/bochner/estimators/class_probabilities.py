@@ -20,7 +20,7 @@ from bochner.arrays import Floats, Indices, n_distinct
 from bochner.selection.lengthscale import both_classes, class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
-from bochner.solvers.conformal import thresholds_of
+from bochner.solvers.conformal import effective_rows, thresholds_of
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 EXPECTED_ROWS = 10  # of a link, whose probabilities are those that theory expects
@@ -169,7 +169,7 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
     scores that are nearly the same in all rows tell of no factor.
     """
     share = weight / weight.sum()
-    n_rows = _telling_rows(weight)
+    n_rows = effective_rows(weight)
     target = _doubted(targets, weight, softmax(scores, axis=1))
 
     def loss(log_a: float) -> float:
@@ -184,16 +184,12 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
 
 def _doubted(targets: NDArray, weight: NDArray, expected: NDArray) -> Floats:
     """Shares of the classes in each row, (n, K), one row's worth of which is shared
-    by all classes, as in Platt's method, and ten rows' worth are as expected.
+    by all classes, as in Platt's method, and ten rows' worth are as expected; by how
+    many equal weights tell that much.
     """
-    n_rows = _telling_rows(weight)
+    n_rows = effective_rows(weight)
     shares = class_shares(targets, 1 / (n_rows + 2))
     return (n_rows * shares + EXPECTED_ROWS * expected) / (n_rows + EXPECTED_ROWS)
-
-
-def _telling_rows(weight: NDArray) -> float:
-    """How many rows tell a link: a weight of w counts as w equal rows."""
-    return float(max(weight.sum(), np.count_nonzero(weight)))
 
 
 def probabilities(
@@ -231,7 +227,8 @@ def link_of(predictions: HeldOutPredictions | None, loss: str) -> Floats:
     if predictions is None:
         return np.array([2.0, 2 / 3] if is_squared else [1.0, 0.0])
     fit = fit_link if is_squared else fit_temperature
-    return fit(*by_class(predictions))
+    # A factor on all weights, as of copies, is no evidence
+    return fit(*by_class(predictions.distinct()))
 
 
 def curve_of(

@@ -195,11 +195,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Permutation importance of the columns with standard errors, on rows that the
         evaluated function has not seen: validation rows by the function without them,
         or rows left out one at a time. Its `rows` say which; they are training rows
-        where there was no such function, with dense features and conjugate gradients,
-        and with bins and a given `alpha`. No attribute with more than 200 columns, or
-        where a time limit left no time: then, and for more exact values, call
-        `importance`. After `partial_fit` it is measured when it is read; after `refit`
-        it is still that of `fit`.
+        where there was no such function, as with conjugate gradients and a given
+        `alpha`. No attribute with more than 200 columns, or where a time limit left no
+        time: then, and for more exact values, call `importance`. After `partial_fit` it
+        is measured when it is read; after `refit` it is still that of `fit`.
     feature_importances_ : array of shape (d,)
         The importance in `importance_` as shares: values below zero are zero, and the
         sum is 1. It raises where there is no `importance_`. Shares of columns in the

@@ -105,7 +105,7 @@ from bochner.planning.solver_choice import (
 )
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, Model, choose
-from bochner.selection.exact import validate_exactly
+from bochner.selection.kernel_candidates import losses_of_one_lengthscale
 from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.likelihood import LENGTHSCALE_EACH, or_lengthscale_each
 from bochner.selection.policy import POLICY
@@ -812,27 +812,30 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         few = self._choose_for_few(rows, POLICY.few_rows)
         size = rows.source.n_rows, self.encoder_.n_features_out_, rows.source.n_outputs
         is_compared = self._request.compares_few(*size) and not rows.budget.is_short
-        if few is None or not is_compared:
+        if not is_compared or (few is None and rows.source.splits is None):
             return few
         problem = self._problem(rows, "auto", POLICY.fewest_learned)
         if problem is None:
             return few
+        group = problem.validator.group_out
+        if group is not None and not np.ptp(group):
+            # A single group tells no error of its losses
+            return few
         choice = choose(problem)
         assert choice.losses is not None
         unseen = few
-        if few.model.report.chosen == LENGTHSCALE_EACH:
+        if few is not None and few.model.report.chosen == LENGTHSCALE_EACH:
             # Learned from the rows held out too, they would seem better than they are
             fitted = rows._replace(source=problem.validator.fitted)
             unseen = self._choose_for_few(fitted, POLICY.few_rows) or few
         # Fitted to the rows that the others are learned from
-        features = unseen.model.features
-        assert isinstance(features, KernelRows | NystroemFeatures)
-        one = validate_exactly(
-            problem.validator,
-            KernelRows(features.kernel),
-            unseen.model.alpha_per_weight,
-        )
-        leads = problem.validator.better(choice.losses, one.losses, POLICY.near)
+        kernel, alpha_per_weight = None, 0.0
+        if unseen is not None:
+            features = unseen.model.features
+            assert isinstance(features, KernelRows | NystroemFeatures | FourierFeatures)
+            kernel, alpha_per_weight = features.kernel, unseen.model.alpha_per_weight
+        losses = losses_of_one_lengthscale(problem, kernel, alpha_per_weight)
+        leads = problem.validator.better(choice.losses, losses, POLICY.near)
         return choice if leads else few
 
     def _choose_learned(self, rows: Prepared) -> Choice | None:
@@ -1065,8 +1068,12 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if source.splits is not None:
             self.solver_ = "cg"
             self.solver_reason_ = BY_SPLITS
+        # Rows are left out of conjugate gradients where they choose the ridge penalty;
+        # factorisations leave out each row for nothing
+        is_given = request.alphas is not None and len(request.alphas) == 1
+        is_searched = self.solver_ == "cg" and not is_given
         needs = Needs(
-            request.needs_unseen or source.splits is not None,
+            request.needs_unseen or source.splits is not None or is_searched,
             not is_classifier(self),
             request.wants("intervals"),
             n_evaluated(encoder.n_features_in_),

@@ -41,6 +41,25 @@ def isotropic(problem: Problem) -> Stationary:
     return choose_kernel(fitted, *way, budget=problem.trials)
 
 
+def losses_of_one_lengthscale(
+    problem: Problem, kernel: Kernel | None, alpha_per_weight: float
+) -> NDArray:
+    """Validation losses of one lengthscale for all columns, shape (n,).
+
+    They are those of the exact kernel with its ridge penalty where leave-one-out errors
+    have chosen both; else, as where the user splits the rows, those of Fourier features
+    with the penalty that is best for the validation rows.
+    """
+    if kernel is not None:
+        kernel_rows = KernelRows(kernel)
+        return validate_exactly(problem.validator, kernel_rows, alpha_per_weight).losses
+    features = FourierFeatures(
+        isotropic(problem), n_features(problem), random_state=problem.seed + 1
+    ).draw(problem.n_columns)
+    shares = np.array(POLICY.shares)
+    return problem.validator.solve(features, shares, problem.alphas).losses
+
+
 def trial_rows(race: Race) -> Validator:
     """The rows of trials of Fourier features, alone and beside bins."""
     if race.problem.is_large:

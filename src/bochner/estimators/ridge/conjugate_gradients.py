@@ -89,6 +89,9 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     design, mask, number = merged(design, problem)
     ridge = IterativeRidge(design, problem.seed)
     held_out = None
+    if mask is not None and np.count_nonzero(mask) < POLICY.fewest_evaluated:
+        # Folds of all rows tell more, unless a choice by these rows ends iterations
+        mask = mask if goes_on else None
     if searched or needs.out_of_sample or goes_on:
         held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
     if stores_alone and isinstance(ridge.blocks, list):
