@@ -113,3 +113,11 @@ def test_several_targets_share_lengthscales():
     assert machine.report_.chosen == LENGTHSCALE_EACH
     np.testing.assert_allclose(predicted[:, 1], -2 * predicted[:, 0] + 5, rtol=1e-3)
     assert np.mean(np.square(predicted[:, 0] - y_test)) < 1e-3 * y_test.var()
+
+
+def test_constant_targets_have_a_likelihood():
+    """As those of all folds but one may be."""
+    X = np.random.default_rng(0).normal(size=(24, 3))
+    machine = LikelyMachine(Block(X, np.full((24, 1), 2.5), np.ones(24)), np.arange(3))
+    np.testing.assert_allclose(machine.predict(X), 2.5)
+    assert np.isfinite(machine.kernel.lengthscale).all()

@@ -90,7 +90,8 @@ class LikelyMachine:
             except LinAlgError:
                 return UNLIKELY, np.zeros_like(logs)
             a = cho_solve(factor, targets)
-            fits = (targets * a).sum(axis=0)
+            # Of constant targets nothing is left
+            fits = np.maximum((targets * a).sum(axis=0), np.finfo(np.float64).tiny)
             value = n / 2 * np.log(fits).sum()
             value += n_outputs * np.log(np.diag(factor[0])).sum()
             # Derivatives by the entries of C, and through those of the kernel
