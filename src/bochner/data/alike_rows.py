@@ -1,5 +1,5 @@
-"""Columns by which rows belong together, though nobody has said so: rows of one value
-are alike in all other columns, or targets follow their neighbours in time.
+"""Rows that belong together, though nobody has said so: those of one value of a column
+are alike in all others, targets follow their neighbours in time, or rows are equal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bochner.arrays import Floats, Indices, n_distinct
 from bochner.data.array_source import rows_of
 from bochner.data.columns import LINEAR, base_kind, parts_of
-from bochner.data.hashes import row_hashes, uniform
+from bochner.data.hashes import MANY_VALUES, are_levels, mixed, row_hashes, uniform
 from bochner.data.level_means import variance_components
 from bochner.data.outliers import drawn
 from bochner.data.table import TableEncoder
@@ -28,6 +28,30 @@ EXAMINED_ROWS, MOST_ASKED = 2_000, 8
 MOST_COLUMNS = 200  # of a table, of more of which none is asked
 # Rows from which on neighbours tell of time, and the least correlation of their targets
 FEWEST_IN_TIME, CORRELATED = 50, 0.5
+
+
+def repeated_observations(X: Any, y: NDArray, first: Indices) -> Indices | None:
+    """Number of the first row that is equal to each in its target, too, shape (n,).
+
+    None where no row is, and where all columns and targets have few values: there rows
+    may be equal by chance, and each is an observation of its own.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n, p)
+    y : array of shape (n,) or (n, K)
+    first : int array of shape (n,)
+        Number of the first row that is equal to each in all columns.
+    """
+    targets = row_hashes(y.reshape(len(first), -1))
+    hashes = mixed(targets ^ mixed(first.astype(np.uint64)))
+    _, lead, number = np.unique(hashes, return_index=True, return_inverse=True)
+    has_many = n_distinct(targets) > MANY_VALUES * len(lead)
+    are_all = len(lead) == len(first)
+    if are_all or (not has_many and are_levels(rows_of(X, lead))):
+        return None
+    observation: Indices = lead[number]
+    return observation
 
 
 def column_of_groups(encoder: TableEncoder, X: Any, seed: int) -> str | None:

@@ -20,7 +20,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.arrays import Floats
-from bochner.data.alike_rows import column_of_groups, column_of_time
+from bochner.data.alike_rows import (
+    column_of_groups,
+    column_of_time,
+    repeated_observations,
+)
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.hashes import (
     are_levels,
@@ -244,7 +248,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     @abstractmethod
     def _solve_other_rows(self, rows: TrainingRows) -> None:
-        """Solve for other rows with all that was chosen."""
+        """Solve for rows of `_told_apart` with all that was chosen."""
 
     def _count_targets(self, target: Target, remaining_share: float) -> None:
         """Take note of the targets of a batch that joins the sums, of which a share
@@ -551,7 +555,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         if rows.are_all:
             self._refuse_other_targets(rows.target)
             self._caution_ignored(rows.X, rows.target.weight, "fit")
-            self._solve_other_rows(rows)
+            self._solve_other_rows(_told_apart(rows))
         else:
             # Rows that are read in passes, with the bins that there were
             assert rows.stream is not None
@@ -1173,7 +1177,6 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
     def _other_rows(self, rows: TrainingRows, targets: Targets) -> ArraySource:
         """Rows as the fit encoded its own."""
-        rows = _told_apart(rows)
         y = targets(rows.target.y)
         seed = self._seed() if self.encoder_.has_level_means else 0
         targeted = TargetRows(rows.X, y, rows.weight, seed, rows.fold)
@@ -1508,9 +1511,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
 
 def _told_apart(rows: TrainingRows) -> TrainingRows:
-    """Checked rows, near copies of a row as copies; and by what rows differ, where that
-    is not what they hold. Where it is given which rows validate which, copies are as
-    they come.
+    """Checked rows, near copies of a row as copies, and those with one target as one
+    row; and by what rows differ, where that is not what they hold. Where it is given
+    which rows validate which, copies are as they come.
 
     Validation rows, and errors of rows left out, leave all copies of a row out too, as
     these would tell of it. Where fewer than a tenth of the rows differ, and all columns
@@ -1523,13 +1526,14 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
     first = None if rows.splits is not None else near_copies(X, rows.weight)
     if first is None:
         return rows
+    y = rows.y
+    assert y is not None
     different = np.flatnonzero(first == np.arange(len(first)))
     n_different, n_rows = len(different), len(first)
     come_again = may_come_again(n_different, n_rows, is_likely=True)
     if come_again:
         # Most rows equal rows whose targets are not all the same
-        assert rows.y is not None
-        hashes = row_hashes(rows.y.reshape(n_rows, -1))
+        hashes = row_hashes(y.reshape(n_rows, -1))
         has_others = np.zeros(n_rows, bool)
         has_others[first[hashes != hashes[first]]] = True
         have_others = bool(has_others[first].mean() > 0.5)
@@ -1539,7 +1543,10 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
             may_come_again(n_different, n_rows) and (have_others or hold_levels)
         )
     if not come_again:
-        return replace(rows, X=rows_of(X, first))
+        rows = replace(rows, X=rows_of(X, first))
+        # A weight of w is w equal rows for whatever counts rows, as errors of means do
+        repeated = repeated_observations(rows.X, y, first)
+        return rows if repeated is None else rows.merged(repeated)
     order = np.argsort(first, kind="stable")
     ordered = first[order]
     occurrence = np.empty(len(first))

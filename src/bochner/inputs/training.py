@@ -192,6 +192,19 @@ class TrainingRows:
             splits=None if self.splits is None else self.splits.take(rows),
         )
 
+    def merged(self, first: NDArray) -> TrainingRows:
+        """The rows in memory, equal ones as one with their weight.
+
+        Parameters
+        ----------
+        first : int array of shape (n,)
+            Number of the first row that is equal to each.
+        """
+        leads, number = np.unique(first, return_inverse=True)
+        rows = self.take(leads)
+        weight = np.bincount(number, self.weight).astype(np.float64)
+        return replace(rows, target=rows.target._replace(weight=weight))
+
     def label_weights(self) -> tuple[NDArray, NDArray]:
         """The labels that all rows have, ascending, and the weight of each."""
         if self.summary is None:
