@@ -1511,9 +1511,9 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
 
 
 def _told_apart(rows: TrainingRows) -> TrainingRows:
-    """Checked rows, near copies of a row as copies, and those with one target as one
-    row; and by what rows differ, where that is not what they hold. Where it is given
-    which rows validate which, copies are as they come.
+    """Checked rows, near copies of a row as copies, and of few rows those with one
+    target as one row; and by what rows differ, where that is not what they hold. Where
+    it is given which rows validate which, copies are as they come.
 
     Validation rows, and errors of rows left out, leave all copies of a row out too, as
     these would tell of it. Where fewer than a tenth of the rows differ, and all columns
@@ -1544,8 +1544,11 @@ def _told_apart(rows: TrainingRows) -> TrainingRows:
         )
     if not come_again:
         rows = replace(rows, X=rows_of(X, first))
-        # A weight of w is w equal rows for whatever counts rows, as errors of means do
-        repeated = repeated_observations(rows.X, y, first)
+        # A weight of w is w equal rows for whatever counts rows, as errors of means do;
+        # of many rows such errors are small either way
+        repeated = None
+        if n_different <= POLICY.simple_rows:
+            repeated = repeated_observations(rows.X, y, first)
         return rows if repeated is None else rows.merged(repeated)
     order = np.argsort(first, kind="stable")
     ordered = first[order]
