@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from bochner.arrays import Floats, Indices, n_distinct
 from bochner.data.array_source import rows_of
 from bochner.data.columns import LINEAR, base_kind, parts_of
-from bochner.data.hashes import MANY_VALUES, are_levels, mixed, row_hashes, uniform
+from bochner.data.hashes import (
+    MANY_VALUES,
+    are_levels,
+    observation_hashes,
+    row_hashes,
+    uniform,
+)
 from bochner.data.level_means import variance_components
 from bochner.data.outliers import drawn
 from bochner.data.table import TableEncoder
@@ -43,10 +49,10 @@ def repeated_observations(X: Any, y: NDArray, first: Indices) -> Indices | None:
     first : int array of shape (n,)
         Number of the first row that is equal to each in all columns.
     """
-    targets = row_hashes(y.reshape(len(first), -1))
-    hashes = mixed(targets ^ mixed(first.astype(np.uint64)))
+    targets = y.reshape(len(first), -1)
+    hashes = observation_hashes(first.astype(np.uint64), targets)
     _, lead, number = np.unique(hashes, return_index=True, return_inverse=True)
-    has_many = n_distinct(targets) > MANY_VALUES * len(lead)
+    has_many = n_distinct(row_hashes(targets)) > MANY_VALUES * len(lead)
     are_all = len(lead) == len(first)
     if are_all or (not has_many and are_levels(rows_of(X, lead))):
         return None

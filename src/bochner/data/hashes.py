@@ -31,6 +31,7 @@ NEAR_SMALL = 1e-3  # of numbers of one sign themselves, where that is less
 # Times that unit, from which on a floating-point number has hardly a digit for it: it
 # would take those of other columns from a sum
 FAR = 1e15
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
 MANY_VALUES = 0.1  # of a number of rows, that differ in a quantity
 # Of the rows, that must differ, lest equal ones be levels that come again; different
 # rows, fewer of which are levels whatever they hold
@@ -261,6 +262,13 @@ def text_digests(texts: Iterable[str], size: int) -> bytes:
         ).digest()
         for text in texts
     )
+
+
+def observation_hashes(
+    inputs: NDArray[np.uint64], targets: NDArray
+) -> NDArray[np.uint64]:
+    """Hashes of rows by those of their inputs, (n,), and their targets, (n, K)."""
+    return mixed(inputs * FACTOR + row_hashes(targets))
 
 
 def mixed(numbers: NDArray) -> NDArray:

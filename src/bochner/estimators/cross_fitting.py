@@ -11,9 +11,10 @@ import numpy as np
 
 from bochner.arrays import Floats, n_distinct
 from bochner.data.array_source import ArraySource
+from bochner.data.hashes import observation_hashes
 from bochner.data.row_splits import Fold
 from bochner.engines.local import in_threads
-from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
+from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.inputs.training import TrainingRows
 from bochner.notices import quiet

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats
 from bochner.data.array_source import ArraySource
-from bochner.data.hashes import row_hashes
+from bochner.data.hashes import observation_hashes, row_hashes
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
@@ -21,7 +21,7 @@ from bochner.estimators.ridge.interval_calibration import (
     ErrorSize,
     fit_error_size,
 )
-from bochner.estimators.ridge.out_of_sample import OutOfSample, observation_hashes
+from bochner.estimators.ridge.out_of_sample import OutOfSample
 from bochner.estimators.ridge.ridge_problem import RidgeSolution
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import has_exact_kernel, leaves

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Floats, Indices, Mask, n_distinct
 from bochner.data.array_source import ArraySource
-from bochner.data.hashes import mixed, row_hashes
+from bochner.data.hashes import observation_hashes
 from bochner.data.row_splits import Fold
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
@@ -32,7 +32,6 @@ from bochner.selection.validation import HeldOutPredictions
 # chance
 CHANCE_SHARE = 0.5
 EXAMINED_ROWS = 1 << 13  # in which values are counted
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
 FEWEST_ROWS = 400  # that a scale of errors is learned from, if others calibrate it
 
 
@@ -171,13 +170,6 @@ class OutOfSample:
     def all_calibrating(self) -> OutOfSample:
         """Copy the observations, all of which calibrate."""
         return replace(self, calibrating=np.ones(len(self.row), bool))
-
-
-def observation_hashes(
-    inputs: NDArray[np.uint64], targets: NDArray
-) -> NDArray[np.uint64]:
-    """Hashes of rows by those of their inputs, (n,), and their targets, (n, K)."""
-    return mixed(inputs * FACTOR + row_hashes(targets))
 
 
 def _equal_by_chance(distinct: ArraySource) -> bool:
