@@ -83,6 +83,19 @@ def test_smooth_functions_of_few_rows_are_learned(n_rows):
     assert LENGTHSCALE_EACH not in {one.name for one in one.report_.candidates}
 
 
+@pytest.mark.parametrize("n_rows", [60, 120])
+def test_a_time_limit_leaves_what_there_is_time_for(n_rows):
+    """Lengthscales, or a metric, in a second of which fits take a half at most."""
+    X, y = borehole(n_rows, 0)
+    X_test, y_test = borehole(500, 1)
+    limited = KernelMachineRegressor(time_limit=1.2, random_state=0).fit(X, y)
+    one = KernelMachineRegressor(metric="isotropic", random_state=0).fit(X, y)
+    errors = [
+        np.mean(np.square(model.predict(X_test) - y_test)) for model in (limited, one)
+    ]
+    assert errors[0] < errors[1] / 2
+
+
 def test_columns_of_noise_leave_one_lengthscale():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8))

@@ -815,7 +815,7 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         # where these are clearly better for rows held out
         few = self._choose_for_few(rows, POLICY.few_rows)
         size = rows.source.n_rows, self.encoder_.n_features_out_, rows.source.n_outputs
-        is_compared = self._request.compares_few(*size) and not rows.budget.is_short
+        is_compared = self._request.compares_few(*size)
         if not is_compared or (few is None and rows.source.splits is None):
             return few
         problem = self._problem(rows, "auto", POLICY.fewest_learned)
@@ -915,9 +915,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             and most_rows == POLICY.few_rows
             and POLICY.fewest_asked_rows <= n_distinct
             and 1 < n_columns <= POLICY.wide
-            and not rows.budget.is_short
         ):
-            few = or_lengthscale_each(few, groups)
+            few = or_lengthscale_each(few, groups, rows.budget)
         by_kernel = self.solver == "exact" or self._request.may_be_exact
         features: FeatureMap = KernelRows(few.kernel)
         if not by_kernel:

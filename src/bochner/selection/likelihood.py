@@ -134,7 +134,7 @@ def _gaussian(A: NDArray, B: NDArray) -> NDArray:
     return np.exp(np.minimum(A @ B.T - ends / 2, 0.0))
 
 
-def or_lengthscale_each(few: FewRows, groups: NDArray) -> FewRows:
+def or_lengthscale_each(few: FewRows, groups: NDArray, budget: Budget) -> FewRows:
     """Lengthscales of each column, where they predict rows that are held out better
     than one lengthscale by more than its noise; else what is given.
 
@@ -144,6 +144,8 @@ def or_lengthscale_each(few: FewRows, groups: NDArray) -> FewRows:
         One lengthscale, chosen for numbers.
     groups : int array of shape (d,)
         Equal for columns that have one lengthscale.
+    budget : Budget
+        In whose time lengthscales are learned.
     """
     clock = Budget()
     one, y, weight, X, *_ = few.predictions
@@ -155,7 +157,11 @@ def or_lengthscale_each(few: FewRows, groups: NDArray) -> FewRows:
         part = fold != number
         return LikelyMachine(Block(X[part], y[part], weight[part]), groups)
 
-    *machines, learned = in_threads(machine, range(POLICY.n_folds + 1))
+    learned = machine(POLICY.n_folds)
+    # Each fold takes as long again at the most
+    if POLICY.n_folds * clock.elapsed > budget.seconds_left:
+        return few
+    machines = in_threads(machine, range(POLICY.n_folds))
     predicted = np.empty(y.shape)
     for number, other in enumerate(machines):
         predicted[fold == number] = other.predict(X[fold == number])
