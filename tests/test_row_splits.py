@@ -665,3 +665,24 @@ def test_few_rows_that_are_split_have_learned_lengthscales(way):
     )
     # With one lengthscale it is 2.5 times as large
     assert error < 1.5 * usual
+
+
+def test_few_rows_that_validate_are_told_of():
+    X, y = make_friedman1(300, noise=0.5, random_state=0)
+    machine = KernelMachineRegressor(random_state=0)
+    with pytest.warns(UserWarning, match="Only 10 of 300 rows validate this fit"):
+        machine.fit(X[10:], y[10:], validation=(X[:10], y[:10]))
+    fold = np.where(np.arange(300) < 10, 0, -1)
+    with pytest.warns(UserWarning, match="Let 50 rows or more validate"):
+        machine.set_params(cv=PredefinedSplit(fold)).fit(X, y)
+
+
+@pytest.mark.parametrize(("n_rows", "n_validating"), [(40, 10), (300, 50)])
+def test_a_fifth_of_the_rows_or_fifty_may_validate(n_rows, n_validating):
+    X, y = make_friedman1(n_rows, noise=0.5, random_state=0)
+    other = X[:n_validating], y[:n_validating]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelMachineRegressor(random_state=0).fit(
+            X[n_validating:], y[n_validating:], validation=other
+        )

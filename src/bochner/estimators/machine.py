@@ -449,10 +449,23 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         self, rows: TrainingRows, targets: Targets, budget: Budget
     ) -> None:
         """Say where rows that validate the fit may be much like those that it is fitted
-        to, unless it is given which do.
+        to, or, where it is given which do, that they are too few.
         """
         is_validated = self._request.learnable() or self._request.needs_unseen
-        if rows.splits is not None or budget.is_short or not is_validated:
+        if not is_validated:
+            return
+        if rows.splits is not None:
+            n_rows = len(rows.splits.held_out_in)
+            n_validating = np.count_nonzero(rows.splits.held_out_in >= 0)
+            if n_validating < min(POLICY.fewest_evaluated, n_rows / POLICY.n_folds):
+                warn(
+                    f"Only {n_validating:,} of {n_rows:,} rows validate this fit, so "
+                    "that chance decides what it chooses by them. Let "
+                    f"{POLICY.fewest_evaluated} rows or more validate, or leave "
+                    "validation= and cv= out."
+                )
+            return
+        if budget.is_short:
             return
         if name := column_of_groups(self.encoder_, rows.X, self._seed()):
             warn(

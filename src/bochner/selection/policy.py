@@ -22,7 +22,7 @@ class Policy:
     # Folds of small tables, and the fewest rows that tell a lengthscale; larger tables
     # hold out 1 / n_folds of the rows, once
     n_folds: int = 5
-    # Of them, fewer of which measure no importance of columns
+    # Rows held out, fewer of which choose by chance and measure no importance
     fewest_evaluated: int = 50
     # Up to which all rows are held out in turn: few would be left to validate
     folded_rows: int = 5_000
