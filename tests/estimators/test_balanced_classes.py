@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from scipy.special import expit
-from sklearn.metrics import log_loss
+from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 
 from bochner import FourierFeatures, KernelMachineClassifier
@@ -107,3 +107,48 @@ def test_no_probabilities_are_absurd_where_few_rows_are_of_a_class(loss):
     p = model.predict_proba(X[500:])
     weight = compute_sample_weight("balanced", y[500:])
     assert log_loss(y[500:], p, sample_weight=weight) < np.log(2)
+
+
+def rare_rows(seed, n_rare, n_rows=600):
+    """Two normal classes, of which one has few rows, and new rows of both."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows + 2000, 6))
+    y = np.arange(len(X)) % 2
+    y[:n_rows] = np.arange(n_rows) < n_rare
+    X[:, 0] += 2.5 * y
+    return X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:]
+
+
+@pytest.mark.slow
+def test_a_class_of_few_rows_is_told():
+    """Rows held out have none or few of them, and candidates that never predict the
+    class would be best for the others.
+    """
+    shares = []
+    losses = []
+    for seed in range(4):
+        X, y, X_test, y_test = rare_rows(seed, 5)
+        machine = KernelMachineClassifier(class_weight="balanced", random_state=0)
+        machine.fit(X, y)
+        shares.append(balanced_accuracy_score(y_test, machine.predict(X_test)))
+        losses.append(log_loss(y_test, machine.predict_proba(X_test)))
+        assert "too few different rows tell the classes" in str(machine.report_)
+    assert np.mean(shares) > 0.75
+    assert np.mean(losses) < np.log(2)
+
+
+def test_copies_of_a_class_are_its_weight():
+    X, y, X_test, _ = rare_rows(0, 6, 306)
+    copies = np.where(y == 1, 50, 1)
+    machine = KernelMachineClassifier(random_state=0)
+    weighted = machine.fit(X, y, copies).predict_proba(X_test[:50])
+    chosen = machine.report_.chosen
+    repeated = machine.fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    assert machine.report_.chosen == chosen
+    np.testing.assert_allclose(repeated.predict_proba(X_test[:50]), weighted, rtol=1e-6)
+
+
+def test_even_classes_of_many_rows_are_learned_with_any_weights():
+    X, y, *_ = rare_rows(0, 300)
+    machine = KernelMachineClassifier(class_weight={0: 1.0, 1: 3.0}, random_state=0)
+    assert len(machine.fit(X, y).report_.candidates) > 2

@@ -34,7 +34,7 @@ from bochner.selection.comparison import CandidateResult, Race
 from bochner.selection.metric_learning import learning_sample
 from bochner.selection.policy import POLICY, Policy
 from bochner.selection.problem import SearchSpace, prepare
-from bochner.selection.report import RowsCurve, of_many_columns
+from bochner.selection.report import RowsCurve, of_no_candidates
 from bochner.selection.split import rows_held_out, split
 from bochner.selection.validation import ValidationResult, Validator
 
@@ -588,10 +588,10 @@ class TestRowsCurve:
 
 
 @pytest.mark.parametrize("waves", [True, False])
-def test_report_of_many_columns_names_the_features(waves):
-    told = " ".join(str(of_many_columns(waves)).split())
+def test_report_without_candidates_names_the_features(waves):
+    told = " ".join(str(of_no_candidates(waves, "columns are many")).split())
     assert ("Fourier features" in told, "random binning" in told) == (waves, not waves)
-    assert f"beyond {POLICY.most_features:,} encoded columns" in told
+    assert "learned lengthscales: not tried, as columns are many." in told
 
 
 def test_targets_that_are_seldom_large_are_signal():

@@ -190,7 +190,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     report_ : Report or None
         The candidates and why one was selected: ``print(model.report_)``. None if
         nothing was to be learned, or there are too few rows; beyond 8,192 encoded
-        columns it has no candidates, and says what was not tried.
+        columns, and where the weights of the classes leave too few rows, it has no
+        candidates, and says what was not tried.
     importance_ : Importance
         Permutation importance of the columns with standard errors, on rows that the
         evaluated function has not seen: validation rows by the function without them,

@@ -114,7 +114,7 @@ from bochner.selection.lengthscale import choose_for_few, choose_kernel
 from bochner.selection.likelihood import LENGTHSCALE_EACH, or_lengthscale_each
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare
-from bochner.selection.report import of_many_columns
+from bochner.selection.report import of_no_candidates
 from bochner.selection.validation import are_mixed, mixture
 from bochner.settings import current
 from bochner.sources.rowwise import require_fitted
@@ -1054,8 +1054,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             )
         else:
             features = self._features(rows)
-            if n_columns > POLICY.most_features and request.learnable():
-                self.report_ = of_many_columns(features.is_dense)
+            why = ""
+            if n_columns > POLICY.most_features:
+                why = f"there are more than {POLICY.most_features:,} encoded columns"
+            elif is_classifier(self) and source.n_counted > POLICY.few_rows:
+                why = (
+                    "too few different rows tell the classes apart: with the weights "
+                    f"of these they count as {POLICY.few_rows} or less"
+                )
+            if why and request.learnable():
+                self.report_ = of_no_candidates(features.is_dense, why)
         metric = interpretation.metric_of(
             features, draw(features, encoder, source, seed), seed
         )

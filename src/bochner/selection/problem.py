@@ -264,7 +264,9 @@ def prepare(
         n_single = np.count_nonzero(np.bincount(column_groups) == 1)
         of_a_row = POLICY.trial_grids[0] * (1 + n_single / BINNED_COLUMNS)
         most = max(entries / of_a_row, POLICY.rows_for_full_learning)
-    rows = split(source, space.fewest_rows, seed, most)
+    # What is asked for is learned whatever the rows tell of their classes
+    is_open = space.fewest_rows > POLICY.fewest_asked_rows
+    rows = split(source, space.fewest_rows, seed, most, classes and is_open)
     if rows is None:
         return None
     validator = Validator(

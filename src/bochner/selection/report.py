@@ -330,22 +330,19 @@ class Report:
         return joined([*first, self.candidates_table(), *last])
 
 
-def of_many_columns(waves: bool) -> Report:
-    """The report where columns are too many to learn metrics, so that no candidates are
-    compared.
+def of_no_candidates(is_dense: bool, why: str) -> Report:
+    """The report where no metrics are learned, so that no candidates are compared.
 
     Parameters
     ----------
-    waves : bool
+    is_dense : bool
         Whether the model has Fourier features, and not bins.
+    why : str
     """
-    features = "Fourier features" if waves else "random binning"
-    most = POLICY.most_features
+    features = "Fourier features" if is_dense else "random binning"
+    names = "linear model", "learned lengthscales"
     return Report(
         chosen=f"{features}, one lengthscale",
-        reason=f"nothing is compared beyond {most:,} encoded columns",
-        not_tried=dict.fromkeys(
-            ("linear model", "learned lengthscales"),
-            f"there are more than {most:,} encoded columns",
-        ),
+        reason="nothing else is compared",
+        not_tried=dict.fromkeys(names, why),
     )

@@ -93,11 +93,28 @@ class Split:
         return len(self.held_out)
 
 
+def _n_rows_of_classes(hashes: NDArray, y: NDArray, weights: NDArray) -> float:
+    """Number of rows of one weight, whose class shares vary as those of the distinct
+    rows with the weights of their classes: a class of few rows whose weight is that of
+    many tells little.
+    """
+    label = y.argmax(axis=1) if y.shape[1] > 1 else (y[:, 0] > 0).astype(np.intp)
+    total = np.bincount(label, weights)
+    _, first = np.unique(hashes, return_index=True)
+    n_rows = np.bincount(label[first], minlength=len(total))
+    held = n_rows > 0
+    return float(total.sum() ** 2 / (np.square(total[held]) / n_rows[held]).sum())
+
+
 def split(
-    source: ArraySource, fewest: int, seed: int, most: float = np.inf
+    source: ArraySource,
+    fewest: int,
+    seed: int,
+    most: float = np.inf,
+    are_classes: bool = False,
 ) -> Split | None:
     """Hold out rows, about a fifth of them or 10,000; None where there are fewer than
-    `fewest` distinct rows.
+    `fewest` distinct rows, of classes also as their weights leave them.
 
     Of the others `most` at most are rows to fit.
     """
@@ -116,7 +133,12 @@ def split(
     first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
     alone = first_duplicate == np.arange(rows.n_rows)
     distinct = int(np.count_nonzero(alone & fitted))
-    if n_distinct(hashes[weight > 0]) < fewest or not (distinct and held_out.any()):
+    counted = weight > 0
+    if n_distinct(hashes[counted]) < fewest or not (distinct and held_out.any()):
+        return None
+    if are_classes and (
+        _n_rows_of_classes(hashes[counted], y[counted], weight[counted]) < fewest
+    ):
         return None
     row_weight = float(weight[fitted].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)
