@@ -35,7 +35,7 @@ from bochner.estimators.ridge.ridge_problem import RidgeProblem
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian
 from bochner.sources.base import SourceError
-from bochner.sources.rows import HashSplit, Roles, filter_rows
+from bochner.sources.rows import Roles, filter_rows
 from bochner.sources.scan import scan
 from bochner.sources.stream import StreamSource, even_ranges
 from farm import Farm, copied
@@ -414,7 +414,7 @@ def test_a_worker_that_does_not_see_the_files(folder):
         match=r"0\.parquet: a worker on .* cannot find this file.*all\s+workers see it",
     ):
         list(source.without_parts().with_parts(span).blocks(500))
-    for table in (source.table, filter_rows(source.table, HashSplit(0.0, 0.5))):
+    for table in (source.table, filter_rows(source.table, 0.0, 0.5, 0)):
         with pytest.raises(SourceError, match="cannot find this file"):
             scan(table, ROLES, False, 0, 500, engine=Farm())
 

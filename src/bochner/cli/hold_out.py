@@ -24,7 +24,7 @@ from bochner.cli.target import (
     with_target,
 )
 from bochner.sources.base import TableSource
-from bochner.sources.rows import HashSplit, filter_rows
+from bochner.sources.rows import filter_rows
 
 FEWEST_SPLIT = 5  # rows, of which one can be held out for a score
 # One to test, and two of which one can validate a fit to the other
@@ -203,7 +203,7 @@ def _hold_out_by_content(
     others += () if group is None else (None, group)
     with_a_target = source
     if target.missing:
-        with_a_target = filter_rows(source, HashSplit(0.0, 1.0, seed, name))
+        with_a_target = filter_rows(source, 0.0, 1.0, seed, name)
     every = (with_a_target, *others)
     if not asked.test_size:
         return Split(every, every, None, target)
@@ -216,5 +216,5 @@ def _hold_out_by_content(
         test = replace(test, group=groups[test.rows])
         said = _whole_groups(groups, asked)
         X = X.drop_columns([group])
-    train = filter_rows(source, HashSplit(share, 1.0, seed, name, group))
+    train = filter_rows(source, share, 1.0, seed, name, group)
     return Split((train, *others), every, (X, test), target.without(test), said)

@@ -24,7 +24,7 @@ from bochner.sources.csv_files import line_of
 from bochner.sources.csv_text import CsvText, whole_file
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
-from bochner.sources.rows import HashSplit, filter_rows, joined
+from bochner.sources.rows import filter_rows, joined
 from bochner.sources.schema import Selection
 
 TEXT_KINDS = "csv", "tsv", "arff"
@@ -189,7 +189,7 @@ def drawn_rows(
     """A share of the rows, drawn by a hash of their content, or of their group, of
     those that have a target; SourceError where there are none.
     """
-    return read_rows(filter_rows(source, HashSplit(0.0, share, seed, target, group)))
+    return read_rows(filter_rows(source, 0.0, share, seed, target, group))
 
 
 def check_output(path: Path, *inputs: Path) -> None:

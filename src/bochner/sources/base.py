@@ -56,7 +56,7 @@ class Batch(NamedTuple):
     group: Any = None
 
     def take(self, rows: slice | NDArray) -> Batch:
-        """Some of the rows, by a slice, a mask or their positions."""
+        """Some of the rows, by a slice or their numbers."""
         return Batch(*(take_rows(values, rows) for values in self))
 
     @property
@@ -79,22 +79,17 @@ class Batch(NamedTuple):
 
 
 def take_rows(values: Any, rows: slice | NDArray) -> Any:
-    """Rows of a table, an array, a sparse matrix or a data frame, by a slice, a mask or
-    their numbers; None of None.
+    """Rows of a table, an array, a sparse matrix or a data frame, by a slice or their
+    numbers; None of None.
 
     A slice of all rows is what is given, so that sparse matrices are not copied.
     """
     if values is None:
         return None
-    is_table = isinstance(values, pa.Table)
     if isinstance(rows, slice):
         start, stop, _ = rows.indices(values.shape[0])
         if stop - start == values.shape[0]:
             return values
-        if is_table:
-            return values.slice(start, stop - start)
-    elif is_table:
-        return values.filter(rows) if rows.dtype == bool else values.take(rows)
     return rows_of(values, rows)
 
 

@@ -510,11 +510,12 @@ def stacked(tables: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class HashSplit:
-    """Which rows are kept.
+class FilteredPart:
+    """Those rows of a part that their content keeps.
 
     Attributes
     ----------
+    part : Part
     low, high : float
         Of the numbers from 0 to 1 that the content of rows and the seed decide, those
         that are kept: low is, high not.
@@ -525,19 +526,12 @@ class HashSplit:
         Column that alone decides, so that rows with one value go together.
     """
 
-    low: float = 0.0
-    high: float = 1.0
-    seed: int = 0
-    target: str | None = None
-    group: str | None = None
-
-
-@dataclass(frozen=True)
-class FilteredPart:
-    """Those rows of a part that a rule keeps."""
-
     part: Part
-    rule: HashSplit
+    low: float
+    high: float
+    seed: int
+    target: str | None
+    group: str | None
 
     @property
     def name(self) -> str:
@@ -554,28 +548,37 @@ class FilteredPart:
 
     def read(self, n_bytes: int = PART_BYTES) -> Iterator[Batch]:
         """Yield the rows that are kept, in their order."""
-        rule = self.rule
         for batch in self.part.read(n_bytes):
             X = batch.X
             is_kept = np.ones(X.shape[0], bool)
-            if rule.target is not None and isinstance(X, pa.Table):
-                is_kept = ~pc.is_null(X[rule.target], nan_is_null=True).to_numpy()
-                X = X.drop_columns([rule.target])
-            if rule.group is not None:
-                X = X.select([rule.group])
-            if rule.low > 0 or rule.high < 1:
-                numbers = uniform(row_hashes(X), rule.seed)
-                is_kept = is_kept & (numbers >= rule.low) & (numbers < rule.high)
-            yield batch if is_kept.all() else batch.take(is_kept)
+            if self.target is not None and isinstance(X, pa.Table):
+                is_kept = ~pc.is_null(X[self.target], nan_is_null=True).to_numpy()
+                X = X.drop_columns([self.target])
+            if self.group is not None:
+                X = X.select([self.group])
+            if self.low > 0 or self.high < 1:
+                numbers = uniform(row_hashes(X), self.seed)
+                is_kept = is_kept & (numbers >= self.low) & (numbers < self.high)
+            yield batch if is_kept.all() else batch.take(np.flatnonzero(is_kept))
 
 
-def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:
-    """The rows of a table that a rule keeps, as a table that is read part by part.
+def filter_rows(
+    source: TableSource,
+    low: float,
+    high: float,
+    seed: int,
+    target: str | None = None,
+    group: str | None = None,
+) -> TableSource:
+    """Some rows of a table by their content, as a table that is read part by part;
+    parameters as of `FilteredPart`.
 
     Whether its columns of text hold numbers was asked of all rows before.
     """
     expected = source.n_rows
     if expected is not None:
-        expected = round(expected * (min(rule.high, 1.0) - max(rule.low, 0.0)))
-    parts = tuple(FilteredPart(part, rule) for part in source.parts)
+        expected = round(expected * (min(high, 1.0) - max(low, 0.0)))
+    parts = tuple(
+        FilteredPart(part, low, high, seed, target, group) for part in source.parts
+    )
     return replace(source, parts=parts, expected=expected, inferred=())
