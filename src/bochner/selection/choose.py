@@ -26,7 +26,6 @@ from bochner.selection.candidates import (
     why_no_map,
 )
 from bochner.selection.comparison import (
-    CandidateResult,
     Race,
     concatenate,
 )
@@ -132,44 +131,32 @@ def choose(problem: Problem) -> Choice:
         model = Model(features, None, report, per_weight)
         return Choice(model, losses=entry.losses)
     if entry.has_bins:
-        model = _iterated(race, learned_metrics, entry, report)
+        # Maps weighted so that one ridge penalty serves all of them
+        maps = entry.of_size(learned_metrics.n_grids)
+        penalty = entry.trial.penalty
+        least = penalty.min()
+        weighted = [
+            (weight * least / map_penalty, part)
+            for (weight, part), map_penalty in zip(maps, penalty, strict=True)
+        ]
+        report = replace(report, parts=race.parts(maps, penalty))
+        alpha = float(least) * problem.split.largest_weight
+        model = Model(clone(concatenate(weighted)), alpha, report)
     else:
-        model = _solved_directly(race, entry, report)
+        # Fourier features, as many as pay; or a linear model, whose ridge penalty all
+        # rows choose, if few any
+        larger = entry.larger() if entry.larger else entry
+        per_weight = float(larger.trial.penalty[0] / race.screened.weight.sum())
+        size = larger.size if larger.is_linear else features_that_pay(race, larger)
+        features = clone(concatenate(larger.of_size(size)))
+        is_open = larger.is_linear or problem.is_small
+        model = Model(features, None, report, per_weight, is_open=is_open)
     if problem.space.metric == "full":
         model = replace(
             model, unmapped=_why_unmapped(problem, model, learned_metrics.metrics)
         )
     outcome = ValidationOutcome(problem.split, problem.validator.final_losses)
     return Choice(model, outcome, losses=entry.losses)
-
-
-def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:
-    """A model of Fourier features, as many as pay; or a linear one, whose ridge
-    penalty all rows choose, if few any.
-    """
-    entry = entry.larger() if entry.larger else entry
-    per_weight = float(entry.trial.penalty[0] / race.screened.weight.sum())
-    features = concatenate(
-        entry.of_size(entry.size if entry.is_linear else features_that_pay(race, entry))
-    )
-    is_open = entry.is_linear or race.problem.is_small
-    return Model(clone(features), None, report, per_weight, is_open=is_open)
-
-
-def _iterated(
-    race: Race, learned_metrics: LearnedMetrics, entry: CandidateResult, report: Report
-) -> Model:
-    """Maps weighted so that one ridge penalty serves all of them."""
-    maps = entry.of_size(learned_metrics.n_grids)
-    penalty = entry.trial.penalty
-    largest_weight = race.problem.split.largest_weight
-    least = penalty.min()
-    weighted = [
-        (weight * least / map_penalty, part)
-        for (weight, part), map_penalty in zip(maps, penalty, strict=True)
-    ]
-    report = replace(report, parts=race.parts(maps, penalty))
-    return Model(clone(concatenate(weighted)), float(least) * largest_weight, report)
 
 
 def _why_unmapped(
