@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bochner.arrays import Indices, Mask
 from bochner.data.columns import is_missing
-from bochner.data.hashes import mixed, row_hashes
+from bochner.data.hashes import observation_hashes, row_hashes
 from bochner.data.row_splits import Fold, RowSplits
 from bochner.data.table_input import is_frame
 from bochner.data.weights import refuse_column_name
@@ -139,7 +139,7 @@ def with_validation(rows: Any, others: Any) -> Any:
     y = np.concatenate([np.asarray(rows.y), np.asarray(others.y)])
     X = stacked([rows.X, others.X])
     # Rows of the fit, with their targets, are not to validate it
-    hashes = mixed(row_hashes(X)) + row_hashes(y.reshape(len(y), -1))
+    hashes = observation_hashes(row_hashes(X), y.reshape(len(y), -1))
     different, counts = np.unique(hashes[~is_other], return_counts=True)
     by_chance = counts[counts > 1].sum() / n_rows
     n_shared = int(np.isin(hashes[is_other], different).sum())

@@ -303,9 +303,8 @@ def _n_outputs(y: Any) -> int:
 def estimated_rows(path: str | os.PathLike[str]) -> int:
     """Rows of a file of text, by its size and its first lines."""
     total = os.path.getsize(path)
-    codec = compression_of(path)
     with arrow_file(path) as file:
-        stream = file if codec is None else pa.CompressedInputStream(file, codec)
+        stream = pa.input_stream(file, compression=compression_of(path))
         try:
             lines = stream.read(HEAD).count(b"\n")
             read = file.tell()

@@ -124,23 +124,16 @@ def _fourier_task(
     kernel = (
         "laplacian" if problem.space.kernel in (*SEPARABLE, "matern12") else "gaussian"
     )
-    if common_unit is not None:
-        factors = 1 / np.asarray(common_unit.lengthscale)
-        return MetricTask(
-            kernel,
-            sample,
-            problem.column_groups,
-            plan,
-            problem.seed,
-            common_unit=factors,
-        )
     parts = "value" if full or problem.sparse else "both"
     is_full = full and not problem.sparse
-    if kernel == "gaussian":
+    factors = None
+    if common_unit is not None:
+        factors = 1 / np.asarray(common_unit.lengthscale)
+    elif kernel == "gaussian":
         plan = replace(plan, early_block=None)
-    return MetricTask(
-        kernel, sample, problem.column_groups, plan, problem.seed, parts, is_full
-    )
+    groups = problem.column_groups
+    seed = problem.seed
+    return MetricTask(kernel, sample, groups, plan, seed, parts, is_full, factors)
 
 
 def learn_metrics(
