@@ -152,3 +152,9 @@ def test_even_classes_of_many_rows_are_learned_with_any_weights():
     X, y, *_ = rare_rows(0, 300)
     machine = KernelMachineClassifier(class_weight={0: 1.0, 1: 3.0}, random_state=0)
     assert len(machine.fit(X, y).report_.candidates) > 2
+
+
+def test_a_single_class_leaves_nothing_to_report():
+    X, *_ = rare_rows(0, 0, 300)
+    machine = KernelMachineClassifier(random_state=0).fit(X, np.zeros(300))
+    assert machine.report_ is None

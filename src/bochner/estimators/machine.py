@@ -1057,7 +1057,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
             why = ""
             if n_columns > POLICY.most_features:
                 why = f"there are more than {POLICY.most_features:,} encoded columns"
-            elif is_classifier(self) and source.n_counted > POLICY.few_rows:
+            elif (
+                len(getattr(self, "classes_", ())) > 1
+                and source.n_counted > POLICY.few_rows
+            ):
                 why = (
                     "too few different rows tell the classes apart: with the weights "
                     f"of these they count as {POLICY.few_rows} or less"
