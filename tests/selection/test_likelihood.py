@@ -96,6 +96,17 @@ def test_a_time_limit_leaves_what_there_is_time_for(n_rows):
     assert errors[0] < errors[1] / 2
 
 
+def test_a_dozen_rows_tell_which_column_counts():
+    """Four draws, as a few rows may lie badly."""
+    errors = []
+    for seed in range(4):
+        X = np.random.default_rng(seed).uniform(-2, 2, (515, 2))
+        y = np.sin(3 * X[:, 0])
+        predicted = KernelMachineRegressor(random_state=0).fit(X[:15], y[:15])
+        errors.append(np.mean(np.square(predicted.predict(X[15:]) - y[15:])))
+    assert np.mean(errors) < 0.1 * y.var()
+
+
 def test_columns_of_noise_leave_one_lengthscale():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8))

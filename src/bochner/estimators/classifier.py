@@ -100,11 +100,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         top (see `bochner.selection.learn_metric`). "auto" has the lowest loss on
         validation rows, which are set aside before anything is learned (about a fifth
         of the rows, or 10,000). With fewer than 250 distinct rows, or more than 8,192
-        columns, "auto" is "isotropic"; of numbers, from 20 rows on, only where
-        lengthscales of each column are not clearly better. It alone tries jumps in the
-        warps of bins, where a random forest splits columns, up to 200,000 rows. For
-        bins the linear map is learned from 2,000 to 200,000 dense rows with two or more
-        numeric columns; otherwise "full" falls back to "ard", with a warning.
+        columns, "auto" is "isotropic"; of numbers only where lengthscales of each
+        column are not clearly better. It alone tries jumps in the warps of bins, where
+        a random forest splits columns, up to 200,000 rows. For bins the linear map is
+        learned from 2,000 to 200,000 dense rows with two or more numeric columns;
+        otherwise "full" falls back to "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
         Ridge penalty, as in scikit-learn's `KernelRidge`. From a sequence, or from a
         path with "auto", the value of lowest exact leave-one-out error is selected.
@@ -190,8 +190,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     report_ : Report or None
         The candidates and why one was selected: ``print(model.report_)``. None if
         nothing was to be learned, or there are too few rows; beyond 8,192 encoded
-        columns, and where the weights of the classes leave too few rows, it has no
-        candidates, and says what was not tried.
+        columns, and for classes whose weights leave too few rows, it has no candidates,
+        and says what was not tried.
     importance_ : Importance
         Permutation importance of the columns with standard errors, on rows that the
         evaluated function has not seen: validation rows by the function without them,

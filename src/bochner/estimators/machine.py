@@ -922,12 +922,10 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         )
         if few is None:
             return None
-        n_distinct, n_columns = len(few.predictions.targets), len(groups)
         if (
             self._request.may_have_lengths
             and most_rows == POLICY.few_rows
-            and POLICY.fewest_asked_rows <= n_distinct
-            and 1 < n_columns <= POLICY.wide
+            and 1 < len(groups) <= POLICY.wide
         ):
             few = or_lengthscale_each(few, groups, rows.budget)
         by_kernel = self.solver == "exact" or self._request.may_be_exact
