@@ -591,7 +591,8 @@ class TestRowsCurve:
 def test_report_without_candidates_names_the_features(waves):
     told = " ".join(str(of_no_candidates(waves, "columns are many")).split())
     assert ("Fourier features" in told, "random binning" in told) == (waves, not waves)
-    assert "one lengthscale: nothing else is compared, as columns are many." in told
+    assert "one lengthscale: nothing is compared, as columns are many." in told
+    assert "learned lengthscales: not tried, as columns are many." in told
 
 
 def test_targets_that_are_seldom_large_are_signal():

@@ -191,7 +191,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         The candidates and why one was selected: ``print(model.report_)``. None if
         nothing was to be learned, or there are too few rows; beyond 8,192 encoded
         columns, and for classes whose weights leave too few rows, it has no candidates,
-        and says why.
+        and says what was not tried.
     importance_ : Importance
         Permutation importance of the columns with standard errors, on rows that the
         evaluated function has not seen: validation rows by the function without them,

@@ -1059,10 +1059,8 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
                 len(getattr(self, "classes_", ())) > 1
                 and source.n_counted > POLICY.few_rows
             ):
-                why = (
-                    "too few different rows tell the classes apart: with the weights "
-                    f"of these they count as {POLICY.few_rows} or less"
-                )
+                fewest = POLICY.few_rows + 1
+                why = f"the weights of the classes leave fewer than {fewest} rows"
             if why and request.learnable():
                 self.report_ = of_no_candidates(features.is_dense, why)
         metric = interpretation.metric_of(

@@ -340,7 +340,9 @@ def of_no_candidates(is_dense: bool, why: str) -> Report:
     why : str
     """
     features = "Fourier features" if is_dense else "random binning"
+    names = "linear model", "learned lengthscales"
     return Report(
         chosen=f"{features}, one lengthscale",
-        reason=f"nothing else is compared, as {why}",
+        reason=f"nothing is compared, as {why}",
+        not_tried=dict.fromkeys(names, why),
     )

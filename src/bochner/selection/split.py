@@ -93,17 +93,18 @@ class Split:
         return len(self.held_out)
 
 
-def _n_rows_of_classes(hashes: NDArray, y: NDArray, weights: NDArray) -> float:
-    """Number of rows of one weight, whose class shares vary as those of the distinct
-    rows with the weights of their classes: a class of few rows whose weight is that of
-    many tells little.
+def _n_rows_of_classes(hashes: NDArray, y: NDArray, weights: NDArray) -> int:
+    """Effective number of rows by the weights W of the classes and the numbers n of
+    their distinct rows, (sum W)^2 / sum(W^2 / n), as Kish (1965) counts rows of unequal
+    weights: a class of few rows with the weight of many leaves few.
     """
     label = y.argmax(axis=1) if y.shape[1] > 1 else (y[:, 0] > 0).astype(np.intp)
     total = np.bincount(label, weights)
     _, first = np.unique(hashes, return_index=True)
     n_rows = np.bincount(label[first], minlength=len(total))
-    held = n_rows > 0
-    return float(total.sum() ** 2 / (np.square(total[held]) / n_rows[held]).sum())
+    is_present = n_rows > 0
+    squares = np.square(total[is_present]) / n_rows[is_present]
+    return round(total.sum() ** 2 / squares.sum())
 
 
 def split(
@@ -133,12 +134,11 @@ def split(
     first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
     alone = first_duplicate == np.arange(rows.n_rows)
     distinct = int(np.count_nonzero(alone & fitted))
-    counted = weight > 0
-    if n_distinct(hashes[counted]) < fewest or not (distinct and held_out.any()):
-        return None
-    if are_classes and (
-        _n_rows_of_classes(hashes[counted], y[counted], weight[counted]) < fewest
-    ):
+    counts = weight > 0
+    n_rows = n_distinct(hashes[counts])
+    if are_classes:
+        n_rows = _n_rows_of_classes(hashes[counts], y[counts], weight[counts])
+    if n_rows < fewest or not (distinct and held_out.any()):
         return None
     row_weight = float(weight[fitted].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)
