@@ -12,6 +12,7 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
 from bochner.data.row_splits import Fold, complement
 from bochner.selection.policy import POLICY
+from bochner.solvers.conformal import effective_rows
 
 
 def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> Mask:
@@ -94,17 +95,16 @@ class Split:
 
 
 def _n_rows_of_classes(hashes: NDArray, y: NDArray, weights: NDArray) -> int:
-    """Effective number of rows by the weights W of the classes and the numbers n of
-    their distinct rows, (sum W)^2 / sum(W^2 / n), as Kish (1965) counts rows of unequal
-    weights: a class of few rows with the weight of many leaves few.
+    """Effective number of distinct rows that share the weights of their classes, by
+    which a class of few rows with the weight of many leaves few.
     """
     label = y.argmax(axis=1) if y.shape[1] > 1 else (y[:, 0] > 0).astype(np.intp)
-    total = np.bincount(label, weights)
     _, first = np.unique(hashes, return_index=True)
-    n_rows = np.bincount(label[first], minlength=len(total))
-    is_present = n_rows > 0
-    squares = np.square(total[is_present]) / n_rows[is_present]
-    return round(total.sum() ** 2 / squares.sum())
+    label_of_distinct = label[first]
+    shares = np.bincount(label, weights) / np.maximum(
+        np.bincount(label_of_distinct, minlength=label.max() + 1), 1
+    )
+    return round(effective_rows(shares[label_of_distinct]))
 
 
 def split(
