@@ -78,6 +78,26 @@ def test_is_not_taken_of_few_rows():
     )
 
 
+def test_is_not_taken_of_few_rows_of_a_class():
+    """Steps between 40 rows of one class and 5,000 of the other are chance."""
+    rng = np.random.default_rng(0)
+    is_rare = np.arange(5040) < 40
+    f = np.where(is_rare, 1.0, -1.0) + 0.2 * rng.standard_normal(5040)
+    members = np.eye(2)[is_rare.astype(int)]
+    scores = np.stack([-f, f], axis=1)
+    plain = softmax(0.5 * scores, axis=1)
+    weight = np.ones(5040)
+    assert curve_if_better(scores, members, weight, plain) is None
+    # As many rows of equal classes have one
+    others = members[:, ::-1]
+    both = np.concatenate([scores, scores[:, ::-1]])
+    evenly = np.concatenate([members, others])
+    assert (
+        curve_if_better(both, evenly, np.ones(len(both)), softmax(0.5 * both, axis=1))
+        is not None
+    )
+
+
 @pytest.mark.parametrize("K", [2, 3])
 def test_of_a_machine(K, tmp_path):
     """Scores that tell only on which side a row is, and labels of which some are

@@ -72,7 +72,8 @@ def curve_if_better(
     group: Indices | None = None,
 ) -> Floats | None:
     """A curve, where its log loss on rows that it was not fitted to is clearly less;
-    else None.
+    else None, as where there are fewer rows than tell as much as 1,000 of classes of
+    equal size.
 
     Parameters
     ----------
@@ -91,6 +92,11 @@ def curve_if_better(
     scores = scores[counted]
     members = members[counted]
     weight = weight[counted]
+    # Rows of a common class tell little: of classes of equal size each row counts
+    shares = np.average(members, axis=0, weights=weight)
+    evenness = (1 - shares @ shares) * len(shares) / (len(shares) - 1)
+    if len(counted) * evenness < FEWEST_ROWS:
+        return None
     units = np.arange(len(counted))
     if group is not None:
         group = group[counted]
