@@ -226,17 +226,14 @@ MOST_OWN_NAMES, MOST_TOKENS_A_LINE = 25, 9.0
 # Files that import more names of the library, and how many: none may grow, and each
 # leaves the list as it shrinks.
 CROWDED = {
-    "data/table.py": 45,
+    "data/table.py": 44,
     "design/design.py": 32,
-    "estimators/class_losses.py": 45,
+    "estimators/class_losses.py": 32,
     "estimators/classifier.py": 42,
     "estimators/interpretation.py": 32,
-    "estimators/posterior.py": 30,
+    "estimators/posterior_fit.py": 27,
     "estimators/regressor.py": 44,
-    "estimators/ridge/direct.py": 30,
-    "planning/plan.py": 40,
-    "selection/lengthscale.py": 31,
-    "sources/scan.py": 30,
+    "planning/plan.py": 28,
     "unsupervised/pca.py": 29,
 }
 

@@ -17,7 +17,7 @@ from bochner import (
 )
 from bochner.data.array_source import ArraySource, Block
 from bochner.design.design import Design
-from bochner.estimators.ridge.direct import solve_exactly
+from bochner.estimators.ridge.exact import solve_exactly
 from bochner.estimators.ridge.ridge_problem import Needs, RidgeProblem
 from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.nystroem import KernelRows
@@ -211,7 +211,7 @@ def test_alpha_of_weighted_rows_of_which_some_are_looked_at(monkeypatch):
     rows, heavy = rng.standard_normal((1500, 2)), np.arange(1500) % 10 == 0
     y = np.sin(2 * rows[:, 0]) + np.where(heavy, 0.1, 2.0) * rng.standard_normal(1500)
     weight = np.where(heavy, 1.0, 0.02)
-    monkeypatch.setattr("bochner.estimators.ridge.direct.EXACT_ROWS", 300)
+    monkeypatch.setattr("bochner.estimators.ridge.exact.EXACT_ROWS", 300)
     scores = []
     for seed in range(8):
         model = KernelMachineRegressor(
@@ -277,7 +277,7 @@ class TestClasses:
             assert np.isfinite(model.predict_proba(NEW)).all()
 
     def test_rows_that_a_metric_has_not_seen_calibrate(self, monkeypatch):
-        monkeypatch.setattr("bochner.estimators.ridge.direct.SAMPLE_ROWS", 100)
+        monkeypatch.setattr("bochner.estimators.ridge.exact.SAMPLE_ROWS", 100)
         seen = []
         original = exact_solver.solve_exact
 
@@ -285,7 +285,7 @@ class TestClasses:
             seen.append((len(rows.y), len(scored)))
             return original(features, rows, alpha, tol, seed, scored, evaluated)
 
-        monkeypatch.setattr("bochner.estimators.ridge.direct.solve_exact", spy)
+        monkeypatch.setattr("bochner.estimators.ridge.exact.solve_exact", spy)
         rows = np.random.default_rng(2).standard_normal((400, 3))
         model = KernelMachineClassifier(solver="exact", random_state=0).fit(
             rows, rows[:, 0] > 0

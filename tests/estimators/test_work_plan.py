@@ -19,7 +19,7 @@ from bochner import (
 )
 from bochner.inputs.opened import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
-from bochner.planning.plan import estimated_rows, table_shape
+from bochner.planning.table_shape import estimated_rows, table_shape
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size
 from bochner.sources.base import TableSource

@@ -21,7 +21,7 @@ from bochner.features.metric import MetricFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.inputs import opened
 from bochner.kernels import Gaussian
-from bochner.selection.lengthscale import choose_for_few
+from bochner.selection.few_rows import choose_for_few
 from bochner.selection.policy import POLICY
 
 N = 300

@@ -24,14 +24,13 @@ from bochner.data.hashes import row_hashes, uniform
 from bochner.kernels import Gaussian, Laplacian
 from bochner.kernels.catalogue import NAMED
 from bochner.selection.choose import choose
-from bochner.selection.lengthscale import (
-    COMMON_UNIT,
-    SCALED,
+from bochner.selection.few_rows import (
     LengthscaleSearch,
     _cross_chosen,
     best_losses,
     choose_for_few,
 )
+from bochner.selection.lengthscale import COMMON_UNIT, SCALED
 from bochner.selection.policy import POLICY
 
 

@@ -24,8 +24,7 @@ from bochner.sources.dask_parts import (
 )
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed, open_source
-from bochner.sources.rows import Roles
-from bochner.sources.scan import read_all
+from bochner.sources.rows import Roles, read_all
 
 N = 600
 

@@ -18,14 +18,9 @@ from bochner.engines.local import at_most
 from bochner.settings import settings
 from bochner.sources import scan as scan_module
 from bochner.sources.base import Batch, SourceError, TableSource
-from bochner.sources.rows import Roles
-from bochner.sources.scan import (
-    RowSample,
-    counted_categories,
-    read_all,
-    scan,
-    sure_limit,
-)
+from bochner.sources.rows import Roles, read_all
+from bochner.sources.scan import counted_categories, scan
+from bochner.sources.table_summary import RowSample, sure_limit
 
 ROLES = Roles(("y",), "w")
 N = 3000
@@ -368,7 +363,7 @@ def test_what_cannot_be_read(listed, mixed):
 
 
 def test_too_many_labels(listed, monkeypatch):
-    monkeypatch.setattr(scan_module, "MOST_LABELS", 100)
+    monkeypatch.setattr("bochner.sources.table_summary.MOST_LABELS", 100)
     with pytest.raises(SourceError, match="more than 100 different labels"):
         scan(listed(DENSE, np.arange(700)), Roles(), True, 0, 10)
 

@@ -32,7 +32,7 @@ from bochner.cli.target import (
 )
 from bochner.data.written_values import is_missing_word
 from bochner.notices import listed
-from bochner.planning.plan import table_shape
+from bochner.planning.table_shape import table_shape
 from bochner.sources.base import TableSource
 from bochner.sources.schema import require
 

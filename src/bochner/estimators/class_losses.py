@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.estimators.class_probabilities import (
     LARGEST_SCORE,
@@ -33,25 +32,16 @@ from bochner.estimators.loss_problem import (
 )
 from bochner.estimators.ridge.out_of_sample import UnseenRows
 from bochner.estimators.ridge.ridge_problem import (
-    Iterations,
-    Needs,
     RidgeProblem,
     RidgeSolution,
     stored_problem,
 )
-from bochner.estimators.ridge.solve import SOLVERS
-from bochner.features import (
-    BinningFeatures,
-    Metric,
-    MetricFeatures,
-)
+from bochner.estimators.ridge.solve import solved_on_part
+from bochner.estimators.single_columns import beside_columns
 from bochner.features.base import FeatureMap
-from bochner.features.concatenate import ConcatenatedFeatures
-from bochner.features.leaves import leaves, resized, size_name
-from bochner.features.metric import mean_distances
-from bochner.kernels import Additive, Kernel, Laplacian
+from bochner.features.leaves import resized, sizes_of
 from bochner.selection.budget import may_compare_losses
-from bochner.selection.lengthscale import class_shares
+from bochner.selection.few_rows import class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
     HeldOutPredictions,
@@ -60,13 +50,11 @@ from bochner.selection.validation import (
     mean_and_error,
 )
 from bochner.solvers.iterative import IterativeRidge
-from bochner.solvers.loss_passes import minimise_in_passes
 from bochner.solvers.losses import (
     Loss,
     SquaredHinge,
     log_loss_of,
 )
-from bochner.solvers.newton import Point
 from bochner.solvers.sweeps import has_grids_alone
 
 SEPARATED = (
@@ -75,8 +63,6 @@ SEPARATED = (
 )
 # Of the logistic loss, where one row of a large weight makes all others sure
 LEAST_CURVATURE = 1e-6
-# Mean distances of coordinates by which grids of single columns separate levels
-APART = 64.0
 
 
 @dataclass(frozen=True)
@@ -181,7 +167,7 @@ def fit_classes(
         squared = as_squared(fitted)
         if loss == "squared" or squared.held_out_predictions is None:
             return squared
-        grids, dense = _sizes(fitted.features)
+        grids, dense = sizes_of(fitted.features)
         if not may_compare_losses(design.source.n_rows, dense, grids, K):
             return squared._replace(
                 reason="there are too many rows, classes and features to compare "
@@ -226,7 +212,7 @@ def fit_classes(
     # Some of very many rows decide on the loss, single columns and the ridge penalty
     deciding, deciding_unit = problem, unit
     if design.source.n_counted > POLICY.most_raced:
-        part = _solved_on_part(design, fitted, task, fitted.n_iter)
+        part = solved_on_part(design, fitted, task, fitted.n_iter)
         fitted = part.solution
         stored = stored_problem(part.design, fitted, part.task)
         deciding = replace(problem, ridge=stored.ridge, folds=stored.folds)
@@ -264,7 +250,7 @@ def fit_classes(
         problem = replace(searched, budget=task.budget)
     else:
         if has_columns:
-            beside = _beside_columns(problem, unit, column_groups, task.seed)
+            beside = beside_columns(problem, unit, column_groups, task.seed)
             assert beside is not None
             problem = beside
         alpha = trial.alpha * unit / deciding_unit
@@ -289,7 +275,7 @@ def _searched(
     few = _with_few_grids(problem, seed)
     is_whole = few is problem
     asked = aim if is_whole and problem.sweeps else np.inf
-    beside = _beside_columns(few, unit, column_groups, seed)
+    beside = beside_columns(few, unit, column_groups, seed)
     trial = few.first_trial(unit, asked)
     if beside is not None:
         other_trial = beside.first_trial(unit, asked)
@@ -303,195 +289,8 @@ def _searched(
     if is_whole:
         return few, trial
     if beside is not None:
-        problem = _beside_columns(problem, unit, column_groups, seed) or problem
+        problem = beside_columns(problem, unit, column_groups, seed) or problem
     return problem, problem.trial_from_prior(trial.alpha, aim)
-
-
-def fit_classes_in_passes(
-    passes: Design,
-    sample: Design,
-    fitted: RidgeSolution,
-    task: RidgeProblem,
-    loss: str,
-    alphas: NDArray | None,
-    column_groups: NDArray,
-) -> ClassFit:
-    """The classifier for rows that are read in passes, from the classifier of a sample
-    in memory on.
-
-    Rows of the sample decide all but the coefficients. Where other losses are taken, a
-    few passes move their coefficients from those for some of the rows to those for all.
-    As in ridge regression the penalty of dense features is one for a unit of weight,
-    and that of bins, which are not let converge, is the same for any number of rows. As
-    bins gain from more rows, some rows tell less about them, and "auto" takes another
-    loss where it gains much.
-
-    Parameters
-    ----------
-    passes : Design
-        Of all rows.
-    sample : Design
-        Of those in memory, of which `task` is.
-    fitted : RidgeSolution
-        Of all rows.
-    """
-    squared = as_squared(fitted)
-    n_iter = None if fitted.n_iter is None else 2 * fitted.n_iter
-    part = _solved_on_part(sample, fitted, task, n_iter)
-    if part.design.source.n_counted <= POLICY.simple_rows and loss == "auto":
-        return squared._replace(
-            reason="there are too many classes and features to compare losses"
-        )
-    share = part.share
-    class_fit = fit_classes(
-        part.design,
-        part.solution,
-        part.task,
-        loss,
-        None if alphas is None else share * alphas,
-        column_groups,
-        is_sample=True,
-    )
-    if class_fit.loss == "squared":
-        return squared._replace(reason=class_fit.reason)
-    features = class_fit.features
-    coef = class_fit.coef.T
-    # Functions of single columns keep their ridge penalty
-    if class_fit.start.has_single_columns and fitted.features.is_dense:
-        features = ConcatenatedFeatures.beside(
-            fitted.features, features.parts[-1], features.scales[-1] ** 2 / share
-        )
-        coef = coef * np.where(
-            np.arange(coef.shape[1]) < len(fitted.coef), 1.0, np.sqrt(share)
-        )
-    alpha = class_fit.alpha / share
-    begun = (coef, class_fit.intercept)
-    design = passes.of(passes.source, features, True)
-    most = POLICY.most_passes if alphas is None else POLICY.most_iterations
-    coef, intercept = go_on_in_passes(
-        design, part.design.source, class_fit.loss, alpha, begun, task, most
-    )
-    return class_fit._replace(
-        features=features,
-        coef=coef,
-        intercept=intercept,
-        alpha=alpha,
-        start=replace(class_fit.start, alpha=fitted.alpha),
-    )
-
-
-def go_on_in_passes(
-    passes: Design,
-    sample: ArraySource,
-    name: str,
-    alpha: float,
-    begun: Point,
-    task: RidgeProblem,
-    most: int,
-) -> tuple[NDArray, NDArray]:
-    """Coefficients, (D, K), and intercepts of another loss for all rows.
-
-    Parameters
-    ----------
-    passes : Design
-        Of all rows, and a map that is fixed.
-    sample : ArraySource
-        Some of them in memory, which tell the second derivatives.
-    name : {"logistic", "squared_hinge"}
-    alpha : float
-    begun : tuple of arrays of shapes (K, D) and (K,)
-        Coefficients and intercepts to begin with.
-    most : int
-        Passes; a few regularise bins.
-    """
-    coef, intercept = begun
-    ridge = IterativeRidge(passes, task.seed)
-    sample_ridge = IterativeRidge(
-        Design(sample, passes.features, passes.dtype, fixed=True),
-        task.seed,
-        ridge.centres,
-    )
-    loss = class_loss(name, len(coef))
-    per_pass = POLICY.most_iterations
-    if most < POLICY.most_iterations and not passes.features.parts[0].is_dense:
-        per_pass = POLICY.most_passes * POLICY.resumed_steps
-    begun = coef, ridge.centred(coef, intercept)
-    coef, offset = minimise_in_passes(
-        ridge,
-        sample_ridge,
-        loss,
-        alpha,
-        begun,
-        task.tol,
-        most,
-        per_pass,
-        lambda: task.budget.is_over,
-    )
-    whole = np.ascontiguousarray(coef.T.astype(passes.dtype))
-    return whole, ridge.uncentred(coef, offset)
-
-
-class PartSolution(NamedTuple):
-    """The ridge solution of the rows that losses are compared on.
-
-    Attributes
-    ----------
-    design : Design
-        Of these rows, seen through the map of the solution of all.
-    solution : RidgeSolution
-    task : RidgeProblem
-        What it solves.
-    share : float
-        Of its ridge penalty in that of all rows, which is the share of the weight for
-        dense features.
-    """
-
-    design: Design
-    solution: RidgeSolution
-    task: RidgeProblem
-    share: float
-
-
-def _solved_on_part(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, n_iter: int | None
-) -> PartSolution:
-    """Solve again on as many rows in memory as losses are compared on, with the map
-    and the ridge penalty of a solution.
-
-    Parameters
-    ----------
-    fitted : RidgeSolution
-        Of all rows, perhaps of more than are in memory.
-    n_iter : int or None
-        Iterations for bins, those of all rows among them; None where a factor or a
-        tolerance served.
-    """
-    (P, D), source = _sizes(fitted.features), design.source
-    cost_of_row = source.n_outputs * max(P + POLICY.dense_work * D, 1.0)
-    most = int(min(POLICY.raced_rows, POLICY.most_compared / cost_of_row))
-    rows = np.flatnonzero(source.weights)
-    if len(rows) > most:
-        rows = np.sort(
-            np.random.default_rng(task.seed).choice(rows, most, replace=False)
-        )
-    part = design.of(source.take(rows), fitted.features, True)
-    share = 1.0
-    stopping = None
-    if fitted.features.is_dense:
-        weight = fitted.weight or source.total_weight
-        share = part.source.total_weight / weight
-    elif n_iter is not None:
-        stopping = Iterations(n_iter, True)
-    task = replace(
-        task,
-        alpha=share * fitted.alpha,
-        held_out=None if task.held_out is None else task.held_out[rows],
-        stopping=stopping,
-        needs=Needs(True, evaluated=task.needs.evaluated),
-    )
-    is_direct = fitted.n_iter is None and len(fitted.coef) > 0
-    solution = SOLVERS["direct" if is_direct else "cg"](part, task)
-    return PartSolution(part, solution, task, share)
 
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:
@@ -533,17 +332,6 @@ def _as_fitted(
     )
 
 
-def _sizes(features: FeatureMap) -> tuple[int, int]:
-    """Numbers of grids and of dense features."""
-    sizes = [(size_name(leaf.features), leaf.features) for leaf in leaves(features)]
-    grids = sum(feature_map.n_grids for name, feature_map in sizes if name == "n_grids")
-    return grids, sum(
-        feature_map.n_components
-        for name, feature_map in sizes
-        if name == "n_components"
-    )
-
-
 def _penalty_unit(ridge: IterativeRidge, fitted: RidgeSolution, name: str) -> float:
     """The unit of the ridge penalties of another loss.
 
@@ -571,30 +359,12 @@ def _with_few_grids(problem: LossProblem, seed: int) -> LossProblem:
     """
     ridge = problem.ridge
     features = ridge.design.features
-    share = POLICY.trial_grids[1] / max(_sizes(features)[0], 1)
+    share = POLICY.trial_grids[1] / max(sizes_of(features)[0], 1)
     if not has_grids_alone(ridge.blocks) or share > 1 / 2:
         return problem
     few = resized(features, share).draw(features.n_features_in_)
     design = Design(ridge.design.source, few, ridge.design.dtype)
     return replace(problem, ridge=IterativeRidge(design, seed))
-
-
-def _beside_columns(
-    problem: LossProblem, unit: float, column_groups: NDArray, seed: int
-) -> LossProblem | None:
-    """The problem with bins of single columns beside other bins; None where the
-    features are others, or the columns too many.
-    """
-    ridge = problem.ridge
-    if not has_grids_alone(ridge.blocks):
-        return None
-    part = additive_part(ridge.design, column_groups, seed)
-    if part is None:
-        return None
-    design = ridge.design
-    row_weight = design.source.total_weight / design.n_distinct
-    weight = POLICY.additive_weight * unit / row_weight
-    return replace(problem, ridge=ridge.beside(part, weight))
 
 
 def fit_classes_again(
@@ -619,56 +389,6 @@ def _separated(Y: NDArray, F: NDArray) -> bool:
     if len(Y) == 1:
         return bool((Y * F > 0).all())
     return bool((np.where(Y > 0, F, np.inf).min(axis=0) >= F.max(axis=0)).all())
-
-
-def additive_part(
-    design: Design, column_groups: NDArray, seed: int
-) -> MetricFeatures | None:
-    """Bins of single columns, whose kernel of variance 1 is a sum over them; None for
-    sparse rows and many columns.
-
-    Columns are as the learned metric warps them. The levels of a nominal column have a
-    cell each. Where bins have few grids, because there are many rows, those of single
-    columns are as few.
-    """
-    X, _, weight = design.source.sample(
-        POLICY.compared_rows, np.random.default_rng(seed)
-    ).whole()
-    if not isinstance(X, np.ndarray) or X.shape[1] > POLICY.wide:
-        return None
-    learned = next(
-        (metric for leaf in leaves(design.features) for metric in leaf.metrics), None
-    )
-    metric = learned or Metric(X.shape[1], np.arange(X.shape[1]), np.ones(X.shape[1]))
-    distances = mean_distances(
-        metric.rescaled(np.ones(len(metric.source_))).coordinates(X), weight
-    )
-    varying_columns = np.flatnonzero(distances > 1 / np.finfo(np.float64).max)
-    if not len(varying_columns):
-        return None
-    of_column = column_groups[metric.source_[varying_columns]]
-    groups = [
-        np.flatnonzero(of_column == group_number)
-        for group_number in np.unique(of_column)
-    ]
-    factors = np.zeros(len(distances))
-    factors[varying_columns] = 1 / distances[varying_columns]
-    for group in groups:
-        if len(set(metric.source_[varying_columns[group]])) > 1:
-            factors[varying_columns[group]] *= APART
-    grids = _sizes(design.features)[0]
-    lists = [group.tolist() for group in groups]
-    scales = (
-        POLICY.additive_scales[: max(grids // len(groups), 1)]
-        if grids
-        else POLICY.additive_scales
-    )
-    kernel: Kernel = Additive(Laplacian(scales[0]), lists)
-    for scale in scales[1:]:
-        kernel = kernel + Additive(Laplacian(scale), lists)
-    n_grids = len(groups) * len(scales)
-    bins = BinningFeatures(kernel * (1 / n_grids), n_grids, random_state=seed)
-    return MetricFeatures(metric.rescaled(factors), bins).draw(X.shape[1])
 
 
 def _compared(

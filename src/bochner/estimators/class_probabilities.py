@@ -17,7 +17,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
 
 from bochner.arrays import Floats, Indices, n_distinct
-from bochner.selection.lengthscale import both_classes, class_shares
+from bochner.selection.few_rows import both_classes, class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
 from bochner.solvers.conformal import effective_rows, thresholds_of

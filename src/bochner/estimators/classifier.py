@@ -24,9 +24,11 @@ from bochner.estimators.class_losses import (
     as_squared,
     fit_classes,
     fit_classes_again,
+    largest_score,
+)
+from bochner.estimators.class_losses_in_passes import (
     fit_classes_in_passes,
     go_on_in_passes,
-    largest_score,
 )
 from bochner.estimators.class_probabilities import (
     curve_of,

@@ -98,7 +98,7 @@ from bochner.inputs.training import (
 )
 from bochner.kernels import Kernel
 from bochner.notices import warn
-from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
+from bochner.planning.plan import Plan, plan_fit, refuse_limit
 from bochner.planning.request import BY_SPLITS, FitRequest, given_alphas
 from bochner.planning.solver_choice import (
     NAMES,
@@ -107,10 +107,12 @@ from bochner.planning.solver_choice import (
     choose_streamed_solver,
     penalty_ratio,
 )
+from bochner.planning.table_shape import TableShape, table_shape
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, Model, choose
+from bochner.selection.few_rows import choose_for_few
 from bochner.selection.kernel_candidates import losses_of_one_lengthscale
-from bochner.selection.lengthscale import choose_for_few, choose_kernel
+from bochner.selection.lengthscale import choose_kernel
 from bochner.selection.likelihood import LENGTHSCALE_EACH, or_lengthscale_each
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare

@@ -28,7 +28,8 @@ from bochner.estimators.loss_problem import LossFit
 from bochner.estimators.machine import KernelMachine, Prepared, Targets, solved
 from bochner.estimators.number_losses import fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES, ROBUST_LOSSES
-from bochner.estimators.posterior import Posterior, fit_posterior
+from bochner.estimators.posterior import Posterior
+from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge.interval_calibration import (
     ErrorScale,
     fit_error_scale,

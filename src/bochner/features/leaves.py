@@ -265,3 +265,14 @@ def size_name(features: Any) -> str | None:
         if isinstance(getattr(features, name, None), int | np.integer):
             return name
     return None
+
+
+def sizes_of(features: FeatureMap) -> tuple[int, int]:
+    """Numbers of grids and of dense features."""
+    sizes = [(size_name(leaf.features), leaf.features) for leaf in leaves(features)]
+    grids = sum(feature_map.n_grids for name, feature_map in sizes if name == "n_grids")
+    return grids, sum(
+        feature_map.n_components
+        for name, feature_map in sizes
+        if name == "n_components"
+    )

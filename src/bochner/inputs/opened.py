@@ -30,10 +30,11 @@ from bochner.sources.dask_parts import (
 )
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed, open_selected, open_source
-from bochner.sources.rows import Roles
+from bochner.sources.rows import Roles, read_all
 from bochner.sources.rowwise import inputs_of, tables_of
-from bochner.sources.scan import TableSummary, read_all, scan
+from bochner.sources.scan import scan
 from bochner.sources.schema import Selection, why_text
+from bochner.sources.table_summary import TableSummary
 
 # Of a row in memory: its columns as they came and encoded; targets, hashes, bins
 CELL_BYTES, ROW_BYTES = 12, 300

@@ -31,8 +31,8 @@ from bochner.inputs.opened import Stream, is_large, open_data
 from bochner.inputs.splits import checked_groups
 from bochner.kernels import Kernel
 from bochner.settings import current
-from bochner.sources.scan import TableSummary
 from bochner.sources.stream import StreamSource
+from bochner.sources.table_summary import TableSummary
 
 # Numbers that data frames become, up to which they are kept as these
 KEPT_ENTRIES = 1 << 24

@@ -30,13 +30,11 @@ from bochner.selection.comparison import (
     Race,
     concatenate,
 )
+from bochner.selection.few_rows import share_unit
 from bochner.selection.kernel_candidates import (
     fit_isotropic,
     fit_scaled,
     trial_rows,
-)
-from bochner.selection.lengthscale import (
-    share_unit,
 )
 from bochner.selection.linear import fit_linear
 from bochner.selection.metric_learning import (

@@ -20,7 +20,8 @@ from bochner.kernels import Gaussian, Kernel, Stationary
 from bochner.kernels.catalogue import NAMED
 from bochner.selection.comparison import CandidateResult, Maps, Race
 from bochner.selection.exact import validate_exactly
-from bochner.selection.lengthscale import choose_for_few, choose_kernel
+from bochner.selection.few_rows import choose_for_few
+from bochner.selection.lengthscale import choose_kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.sizes import n_features, n_trial_features

@@ -34,7 +34,8 @@ from bochner.data.hashes import row_hashes
 from bochner.engines.local import in_threads
 from bochner.kernels import Gaussian
 from bochner.selection.budget import Budget
-from bochner.selection.lengthscale import FewRows, deviations
+from bochner.selection.few_rows import FewRows
+from bochner.selection.lengthscale import deviations
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate
 from bochner.selection.split import fold_numbers

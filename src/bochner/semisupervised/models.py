@@ -34,7 +34,7 @@ from bochner.semisupervised.base import (
 )
 from bochner.semisupervised.smoothers import Smooth, Smoother
 from bochner.sources.rowwise import class_columns, rowwise
-from bochner.sources.scan import TableSummary
+from bochner.sources.table_summary import TableSummary
 
 FEW_LABELS = 5  # of a class on average, below which values left out tell little
 LARGEST_SCORE = 5.0  # in deviations over all rows

@@ -21,6 +21,7 @@ from bochner.blocks import PART_BYTES
 from bochner.data.columns import DATES, first_row, missing_targets
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.table_input import as_numbers, checked_matrix, is_frame
+from bochner.engines.local import in_threads
 from bochner.scores.measures import MOST
 from bochner.sources.base import (
     Batch,
@@ -582,3 +583,34 @@ def filter_rows(
         FilteredPart(part, low, high, seed, target, group) for part in source.parts
     )
     return replace(source, parts=parts, expected=expected, inferred=())
+
+
+def no_rows(source: TableSource) -> SourceError:
+    return SourceError(
+        f"{source.what}: there are no rows; there is nothing to learn from"
+    )
+
+
+def read_all(source: TableSource, roles: Roles) -> Batch:
+    """All rows in memory: what `fit` takes.
+
+    Returns
+    -------
+    Batch
+        X is a pyarrow.Table, an array or a CSR matrix; y an array, and weight one or
+        None.
+
+    Raises
+    ------
+    SourceError
+        As of `look`.
+    """
+    inputs(source.schema, roles)
+
+    def read(part: Part) -> list[Batch]:
+        return list(part_rows(part, source.schema, roles, PartChecksum()))
+
+    pieces = [rows for part in in_threads(read, source.parts) for rows in part]
+    if not pieces:
+        raise no_rows(source)
+    return joined(pieces)
