@@ -80,16 +80,24 @@ def test_few_rows_of_bins_are_left_to_folds():
 class Runs:
     """Validation rows that tell how they were asked."""
 
-    def __init__(self, dense=False, n_iter=5, folds=(1,)):
+    def __init__(self, dense=False, n_iter=5, folds=(1,), overdone=False):
         self.ridge, self.folds, self.n_iter = (
             SimpleNamespace(is_dense=dense),
             folds,
             n_iter,
         )
+        self.overdone = overdone
 
     def run(self, *called):
         self.called = called
-        return SimpleNamespace(n_iter=self.n_iter, n_done=9, coef="coef", error=0.02)
+        *_, steps = called
+        return SimpleNamespace(
+            n_iter=self.n_iter,
+            n_done=steps if self.overdone and steps else 9,
+            coef="coef",
+            error=0.02,
+            is_overdone=self.overdone,
+        )
 
     def trace(self, penalty, tol, losses=None, steps=None):
         return self.run("trace", tol, losses, steps)
@@ -121,6 +129,15 @@ LATE = POLICY.traced_iterations - 1
             ("trace", 0.0, None, 7),
             0.0,
             5,
+            True,
+        ),
+        # iterations after the best one that made losses clearly larger are not kept
+        (
+            RidgeProblem(1.0, 1e-2, 0, None, VERDICT),
+            Runs(overdone=True),
+            ("trace", 0.0, None, 5),
+            0.0,
+            3,
             True,
         ),
         # an earlier fit

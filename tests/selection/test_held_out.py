@@ -197,7 +197,9 @@ class TestScores:
         Z = matrix(held.ridge)
         w = np.ones(N) if weight is None else weight
         penalty = np.full(len(held.ridge.maps), 0.5)
-        n_iter, held_out_predictions, separate, _, error, _ = held.solve(penalty, 1e-12)
+        n_iter, held_out_predictions, separate, _, error, *_ = held.solve(
+            penalty, 1e-12
+        )
         coefs = []
         start = 0
         for mask in validated(held):

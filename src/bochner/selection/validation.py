@@ -132,8 +132,8 @@ class Trace:
     each when it was best.
 
     Where there is nothing to solve for, and so no iteration, they are those of the
-    mean. `curves`, of shape (steps, A), are the least losses up to an iteration, and
-    `coef` those after the last of `n_done`.
+    mean. `curves`, of shape (steps, A), are the least losses up to an iteration; `coef`
+    and `last_losses` are those after the last of `n_done`.
 
     Parameters
     ----------
@@ -171,6 +171,8 @@ class Trace:
         self.n_done = 0
         self.predicted = [np.tile(mean[:, np.newaxis], len(rows.weight))] * n_candidates
         self.losses = [losses(self.predicted[0])] * n_candidates
+        self.losses_of_mean = self.losses[0]
+        self.last_losses = self.losses
         self.curves = np.full(
             (steps, n_candidates), average(self.losses[0], rows.weight)
         )
@@ -221,6 +223,7 @@ class Trace:
         each = [self.losses_of(f) for f in F]
         means = np.array([average(losses, self.rows.weight) for losses in each])
         self.n_done = n_iter
+        self.last_losses = each
         for k in np.flatnonzero((means < self.least) | (n_iter == 1)):
             self.n_iter[k], self.losses[k], self.predicted[k] = (
                 n_iter,
@@ -620,6 +623,9 @@ class HeldOutRun(NamedTuple):
         where iterations were traced.
     n_done : int
         Iterations that were traced, of the first fold.
+    is_overdone : bool
+        Whether the iterations after the best one made losses of the rows clearly
+        larger, by a share of those of the mean that is worthwhile.
     """
 
     n_iter: int
@@ -628,6 +634,7 @@ class HeldOutRun(NamedTuple):
     offsets: list[NDArray]
     error: float = 0.0
     n_done: int = 0
+    is_overdone: bool = False
 
     @property
     def coef(self) -> NDArray:
@@ -764,7 +771,26 @@ class HeldOut:
             [trace.coef for trace in traces],
             [trace.equations.intercept(trace.coef) for trace in traces],
         )
-        return HeldOutRun(n_iter, predictions, *ends, n_done=traces[0].n_done)
+        of_mean, best, last = (
+            np.concatenate(losses)
+            for losses in zip(
+                *((t.losses_of_mean, t.losses[0], t.last_losses[0]) for t in traces),
+                strict=True,
+            )
+        )
+        weight = predictions.weight
+        # Where targets have no noise, the least rise is clear
+        rise = average(last, weight) - average(best, weight)
+        is_overdone = rise > POLICY.worthwhile * average(of_mean, weight) and is_better(
+            best, last, POLICY.certain, weight, predictions.group
+        )
+        return HeldOutRun(
+            n_iter,
+            predictions,
+            *ends,
+            n_done=traces[0].n_done,
+            is_overdone=is_overdone,
+        )
 
     def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
         """Predict the held-out rows by solutions of a given relative error.

@@ -258,9 +258,10 @@ def merged(
 def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -> Stop:
     """When to stop, and the run without the validation rows that tells it.
 
-    By the outcome of a choice: where the losses of its validation rows stall, and half
-    as many iterations further with all rows. By an earlier fit: after as many
-    iterations as that had, with half of them after the others where it was so.
+    By the outcome of a choice: where the losses of its validation rows stall, or are
+    least, if they have clearly risen since; and half as many iterations further with
+    all rows. By an earlier fit: after as many iterations as that had, with half of them
+    after the others where it was so.
 
     By a tolerance, where the penalty of bins is to be chosen: where validation rows are
     predicted best, or at the tolerance if that comes first. Where predictions are
@@ -270,7 +271,11 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
     stopping = problem.stopping
     if isinstance(stopping, ValidationOutcome):
         assert held_out is not None
-        return _half_as_many(held_out.trace(penalty, 0.0, stopping.losses))
+        run = held_out.trace(penalty, 0.0, stopping.losses)
+        if run.is_overdone:
+            # Coefficients that fit noise would stay, and make scores too large
+            run = held_out.trace(penalty, 0.0, stopping.losses, run.n_iter)
+        return _half_as_many(run)
     if stopping is not None:
         if stopping.then_half and held_out is not None and held_out.folds:
             return _half_as_many(held_out.trace(penalty, 0.0, steps=stopping.n_iter))
