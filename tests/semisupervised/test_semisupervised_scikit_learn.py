@@ -15,6 +15,7 @@ def expected(estimator):
     return {}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [SemiSupervisedClassifier(random_state=0)], expected_failed_checks=expected
 )

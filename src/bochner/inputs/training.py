@@ -54,6 +54,8 @@ class TrainingSet(NamedTuple):
         What runs the passes.
     group : int array of shape (n,) or None
         The group of each row, where all are in memory and belong to such.
+    rows : TrainingRows or None
+        What they were before, where that is wanted.
     """
 
     encoder: TableEncoder
@@ -62,6 +64,7 @@ class TrainingSet(NamedTuple):
     n_rows: int
     engine: Engine = LOCAL
     group: NDArray | None = None
+    rows: TrainingRows | None = None
 
     def drawn(self, features: Map, seed: int) -> Map:
         """Draw a map for the encoded columns, and show it a sample of the rows; the

@@ -5,19 +5,31 @@ rows, the fitted function.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Floats
+from bochner.data.array_source import as_it_is
 from bochner.data.columns import missing_targets, values_of
 from bochner.engines.progress import progress
+from bochner.estimators.machine import KernelMachine
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import require_target
+from bochner.inputs.training import TrainingRows
+from bochner.selection.report import Report
+from bochner.semisupervised.mixture import (
+    MACHINE,
+    LeftOut,
+    answers_of,
+    batches,
+    mixture_of,
+)
 from bochner.semisupervised.smoothers import (
     Graph,
     Poisson,
@@ -42,6 +54,8 @@ class SemiSupervised(RowModel):
     """
 
     learned = "feature_weights_"
+    machine_: KernelMachine | None = None
+    share_: float = 0.0
     _allowed: ClassVar = {
         "method": ("auto", "spreading", "ridge"),
         "alpha": ("a number between 0 and 1, both left out,", "auto"),
@@ -65,8 +79,8 @@ class SemiSupervised(RowModel):
 
     def _fit_graph(
         self, X: Any, y: Any, sample_weight: Any, groups: Any = None
-    ) -> Graph:
-        """Find landmarks, and the graph of all rows."""
+    ) -> tuple[Graph, TrainingRows, int]:
+        """Find landmarks, and the graph of all rows; these, and the seed."""
         self._begin()
         seed = self._seed()
         dtype = precision_of(X)
@@ -91,7 +105,8 @@ class SemiSupervised(RowModel):
             design = rows.design(self.features_, dtype, advance=advance, fixed=True)
             graph = Graph(design, rows.group)
         self.n_labelled_ = len(graph.number)
-        return graph
+        assert rows.rows is not None
+        return graph, rows.rows, seed
 
     def _chosen(
         self,
@@ -129,6 +144,81 @@ class SemiSupervised(RowModel):
         way, _, best = min(candidates, key=lambda one: one[1])
         self.method_ = way.name
         return best
+
+    def _mix(
+        self,
+        rows: TrainingRows,
+        graph: Graph,
+        out: Floats | None,
+        losses: Callable[[Floats], Floats],
+        seed: int,
+        targets: Callable[[NDArray], NDArray] = as_it_is,
+        alone: str = "",
+    ) -> None:
+        """Fit the machine of the labelled rows, and choose its share.
+
+        Parameters
+        ----------
+        rows : TrainingRows
+        graph : Graph
+        out, losses, targets
+            As of `LeftOut`.
+        seed : int
+        alone : str
+            Why the graph is to be alone, if it is.
+        """
+        if isinstance(self.random_state, int | np.integer):
+            # As in a fit of the machine to the labelled rows
+            seed = int(self.random_state)
+        if self.method != "auto":
+            alone = f"method={self.method!r} is the graph alone"
+        self.machine_ = None
+        self.share_ = 0.0
+        try:
+            if alone:
+                raise ValueError(alone)
+            left_out = LeftOut(out, losses, targets)
+            mixture = mixture_of(self, rows, graph, left_out, seed)
+        except ValueError as error:
+            self.report_ = Report(
+                chosen=f"graph, {self.method_}",
+                reason="alone",
+                not_tried={MACHINE: str(error).rstrip(".")},
+            )
+            return
+        self.machine_, self.share_, self.report_ = mixture
+
+    def _mixed(self, answers: Floats, X: Any) -> Floats:
+        """Answers by the graph, beside which those of the machine have their share."""
+        if self.machine_ is None:
+            return answers
+        X = self._rows(X, reset=False, cautions=False)
+        theirs = answers_of(self.machine_, X, getattr(self, "classes_", None))
+        mixed = (1 - self.share_) * answers + self.share_ * theirs.reshape(
+            answers.shape
+        )
+        return np.asarray(mixed)
+
+    def _all_mixed(self, answers: Floats, rows: TrainingRows) -> Floats:
+        """Answers by the graph for all rows of the fit, as of `_mixed`."""
+        if self.machine_ is None:
+            return answers
+        first = 0
+        mixed = []
+        for batch in batches(rows, getattr(self, "feature_names_in_", None)):
+            stop = first + batch.X.shape[0]
+            mixed.append(self._mixed(answers[first:stop], batch.X))
+            first = stop
+        return np.concatenate(mixed)
+
+    def without_background(self) -> Self:
+        """Return a copy of the fitted model whose machine is without its training
+        rows to compare with.
+        """
+        bare = copy(self)
+        if self.machine_ is not None:
+            bare.machine_ = self.machine_.without_background()
+        return bare
 
     def _values(self, X: Any) -> Floats:
         """The function of some rows, shape (n, K)."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
@@ -60,6 +60,11 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     - "ridge": least squares on the smoothest eigenvectors of S, with a larger penalty
       on the rougher ones.
 
+    Where there is no gap between the classes the graph tells little. So probabilities
+    are averaged with those of a `KernelMachineClassifier` of the labelled rows alone.
+    Folds of the labelled rows, left out of both, tell its share, the posterior mean of
+    a mixture; ``print(model.report_)`` shows the losses.
+
     The rows and columns of S sum to one, so each class keeps the mass of its labels.
     Class mass normalisation has no effect here; pass `class_prior` to impose other
     proportions. No n x n matrix is formed, and s numbers are kept for each row; rows
@@ -76,11 +81,12 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         exactly and without further fits; "poisson" is among them if a class has fewer
         than 5 different rows with a label. If it is fewer than 5 for a class on
         average, "auto" is "poisson", or "spreading" where `class_prior` is given, which
-        Poisson learning cannot follow.
+        Poisson learning cannot follow. The machine has a share with "auto" alone.
     alpha : float or "auto", default="auto"
         How far labels spread, below 1. "auto" is 0.99, and 0.999 for "poisson".
     class_prior : array of shape (K,) or None, default=None
-        Shares of the classes among all rows. None takes the shares among the labels.
+        Shares of the classes among all rows, which the graph alone follows. None takes
+        the shares among the labels.
     standardize : bool or "auto", default="auto"
         Whether to scale columns of numbers to unit variance. "auto" does so unless all
         columns share a unit, as pixels do.
@@ -100,12 +106,19 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     method_ : {"spreading", "poisson", "ridge"}
     method_scores_ : dict of str to float
         Leave-one-out log loss of each method that was tried.
+    machine_ : KernelMachineClassifier or None
+        The machine of the labelled rows; None with a given `method` or `class_prior`,
+        and where no label can be left out, as `report_` says.
+    share_ : float
+        Of the machine in each probability.
+    report_ : Report
+        Losses of the graph, of the machine and of both by labelled rows left out.
     features_ : AnchorFeatures
     feature_weights_ : array of shape (m, K)
         Coefficients of the features, a column for the scores of each class.
     slope_ : float
-        Probabilities are softmax(slope f), with scores f between -5 and 5. The slope is
-        fitted to left-out labels if there are enough of them.
+        Probabilities of the graph are softmax(slope f), with scores f between -5 and 5.
+        The slope is fitted to left-out labels if there are enough of them.
     n_labelled_ : int
     encoder_ : TableEncoder
     n_features_in_ : int
@@ -189,7 +202,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         -------
         self
         """
-        graph = self._fit_graph(X, y, sample_weight, groups)
+        graph, rows, seed = self._fit_graph(X, y, sample_weight, groups)
         members = graph.targets.copy()
         masses = graph.weight @ members
         if not masses.all():
@@ -224,34 +237,50 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         # One rare class takes nothing from what the labels of the others tell
         told = bool(counts.mean() >= FEW_LABELS)
 
-        def loss_of(way: Smoother) -> tuple[float, tuple[Smooth, float]]:
-            """Log loss of labels left out; scores in deviations, and the slope of their
-            probabilities.
+        def losses(answers: Floats) -> Floats:
+            """Log losses of probabilities."""
+            logs = np.log(np.maximum(answers, np.finfo(np.float64).eps))
+            return -np.where(members > 0, members * logs, 0.0).sum(axis=1)
+
+        def loss_of(way: Smoother) -> tuple[float, tuple[Smooth, float, Any]]:
+            """Log loss of labels left out; scores in deviations, the slope of their
+            probabilities, and those of the labels left out.
             """
             smooth = way.fit(graph)
             size = graph.deviation(smooth.v) or 1.0
             slope = SLOPE
             loss = np.inf
             out = smooth.left_out
-            if out is not None and told and len(self.classes_) > 1:
+            if out is not None:
                 out = np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
+            if out is not None and told and len(self.classes_) > 1:
                 # A common factor of the weights is no more evidence
                 weight = graph.weight / graph.weight.mean()
                 slope = float(fit_temperature(out, 2 * members - 1, weight)[0])
                 logs = (members * log_softmax(slope * out, axis=1)).sum(axis=1)
                 loss = float(-np.average(logs, weights=graph.weight))
             smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
-            return loss, (smooth, slope)
+            return loss, (
+                smooth,
+                slope,
+                None if out is None else softmax(slope * out, 1),
+            )
 
         # Poisson learning gives every class its share of the labels
         flows = bool(counts.min() < FEW_LABELS) and self.class_prior is None
-        smooth, self.slope_ = self._chosen(flows, loss_of, told)
+        smooth, self.slope_, out = self._chosen(flows, loss_of, told)
+        alone = ""
+        if self.class_prior is not None:
+            alone = "class_prior is followed by the graph alone"
+        self._mix(rows, graph, out, losses, seed, alone=alone)
         # What becomes of the rows of the fit, and coefficients for others
         self.transduction_ = self.label_distributions_ = None
         self.feature_weights_, scores = of_all_rows(graph, smooth)
         if scores is not None:
-            self.label_distributions_ = self._probabilities(scores)
-            self.transduction_ = self.classes_[scores.argmax(axis=1)]
+            answers = self._all_mixed(self._probabilities(scores), rows)
+            self.label_distributions_ = answers
+            best = scores if self.machine_ is None else answers
+            self.transduction_ = self.classes_[best.argmax(axis=1)]
         return self
 
     def _targets_given(self, y: Any) -> tuple[NDArray, NDArray]:
@@ -310,6 +339,13 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         slope = np.array([self.slope_, 0.0])
         return probabilities(scores, slope, largest=LARGEST_SCORE)
 
+    def _scores(self, X: Any) -> Floats:
+        """Scores of the classes, shape (n, K)."""
+        scores = self._values(X)
+        if self.machine_ is None:
+            return scores
+        return np.log(self._mixed(self._probabilities(scores), X))
+
     @rowwise()
     def decision_function(self, X: Any) -> Floats:
         """Scores of the classes.
@@ -322,9 +358,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         -------
         array of shape (n,) or (n, K)
             For two classes the score of ``classes_[1]`` less the other, positive where
-            that is predicted.
+            that is predicted. Scores are logarithms of probabilities where the machine
+            has a share.
         """
-        scores = self._values(X)
+        scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     @rowwise("predicted")
@@ -342,7 +379,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         -------
         array of shape (n,), or Path
         """
-        return self.classes_[self._values(X).argmax(axis=1)]
+        return self.classes_[self._scores(X).argmax(axis=1)]
 
     @rowwise(class_columns)
     def predict_proba(self, X: Any, *, out: Any = None) -> Any:
@@ -360,7 +397,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         array of shape (n, K), or Path
             In the order of `classes_`.
         """
-        return self._probabilities(self._values(X))
+        return self._mixed(self._probabilities(self._values(X)), X)
 
 
 class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
@@ -371,6 +408,11 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     both is a mean of the targets that are near in the graph. "ridge" is least squares
     on the smoothest eigenvectors of the graph.
 
+    Where targets do not follow the gaps between rows the graph tells little. So
+    predictions are averaged with those of a `KernelMachineRegressor` of the labelled
+    rows alone. Folds of the labelled rows, left out of both, tell its share, the
+    posterior mean of a mixture; ``print(model.report_)`` shows the losses.
+
     Parameters
     ----------
     features : AnchorFeatures or "auto", default="auto"
@@ -379,7 +421,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         the graph connected.
     method : {"auto", "spreading", "ridge"}, default="auto"
         "auto" is the method with the lowest leave-one-out squared error, which is
-        computed exactly and without further fits.
+        computed exactly and without further fits. The machine has a share with "auto"
+        alone.
     alpha : float or "auto", default="auto"
         How far targets spread, below 1. "auto" is 0.99.
     standardize : bool or "auto", default="auto"
@@ -399,6 +442,14 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     method_scores_ : dict of str to float
         Leave-one-out squared error of each method that was tried, over the variance of
         the targets.
+    machine_ : KernelMachineRegressor or None
+        The machine of the labelled rows, for targets less `mean_` over `scale_`; None
+        with a given `method`, and where no target can be left out, as `report_` says.
+    share_ : float
+        Of the machine in each prediction.
+    report_ : Report
+        Squared errors of the graph, of the machine and of both by labelled rows left
+        out.
     features_ : AnchorFeatures
     feature_weights_ : array of shape (m, K), or (m, K + 1) by "spreading"
         Coefficients of the features.
@@ -459,7 +510,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         -------
         self
         """
-        graph = self._fit_graph(X, y, sample_weight, groups)
+        graph, rows, seed = self._fit_graph(X, y, sample_weight, groups)
         Y = graph.targets[:, :-1]
         weight = graph.weight
         self.mean_ = np.average(Y, axis=0, weights=weight)
@@ -471,19 +522,29 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         for targets in (graph.targets, graph.given):
             targets[:, :-1] = (targets[:, :-1] - self.mean_) / self.scale_
 
-        def loss_of(way: Smoother) -> tuple[float, Smooth]:
-            """Squared error of targets left out, and the function."""
+        def losses(answers: Floats) -> Floats:
+            """Squared errors of standardised numbers."""
+            errors: Floats = (answers - graph.targets[:, :-1]) ** 2
+            return errors.mean(axis=1)
+
+        def loss_of(way: Smoother) -> tuple[float, tuple[Smooth, Any]]:
+            """Squared error of targets left out, the function, and what it is there."""
             smooth = way.fit(graph)
             out = smooth.left_out
             loss = np.inf
+            if out is not None:
+                out = _ratio(out, way.name)
             if out is not None and len(graph.number) > 1:
-                errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2
-                loss = float(np.average(errors.mean(axis=1), weights=weight))
-            return loss, smooth
+                loss = float(np.average(losses(out), weights=weight))
+            return loss, (smooth, out)
 
-        smooth = self._chosen(False, loss_of)
+        smooth, out = self._chosen(False, loss_of)
+        self._mix(rows, graph, out, losses, seed, self._standardised)
         self.feature_weights_, values = of_all_rows(graph, smooth)
-        self.transduction_ = None if values is None else self._numbers(values)
+        self.transduction_ = None
+        if values is not None:
+            numbers = self._all_mixed(_ratio(values, self.method_), rows)
+            self.transduction_ = self._numbers(numbers)
         return self
 
     def _targets_given(self, y: Any) -> tuple[Indices, Floats]:
@@ -522,9 +583,13 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
             )
         return measured
 
-    def _numbers(self, function_values: NDArray) -> Floats:
+    def _standardised(self, numbers: Floats) -> Floats:
+        """Targets as the graph and the machine have them."""
+        return (numbers - self.mean_) / self.scale_
+
+    def _numbers(self, standardised: Floats) -> Floats:
         """Targets in their units."""
-        values = _ratio(function_values, self.method_) * self.scale_ + self.mean_
+        values = standardised * self.scale_ + self.mean_
         return values[:, 0] if self._one_target else values
 
     @rowwise("predicted")
@@ -542,7 +607,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         -------
         array of shape (n,) or (n, K), or Path
         """
-        return self._numbers(self._values(X))
+        standardised = _ratio(self._values(X), self.method_)
+        return self._numbers(self._mixed(standardised, X))
 
 
 def _ratio(function_values: NDArray, method: str) -> Floats:

@@ -107,7 +107,7 @@ class RowModel(BaseKernelEstimator):
             )
         targets = self._targets_of(rows.summary or rows.y)
         self.encoder_ = rows.encoder(self.standardize, keeps_far=self.keeps_far)
-        training_set = rows.encoded(self.encoder_, dtype, targets)
+        training_set = rows.encoded(self.encoder_, dtype, targets)._replace(rows=rows)
         if groups is None:
             return training_set
         return training_set._replace(group=group_numbers(rows.groups))
