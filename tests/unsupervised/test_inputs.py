@@ -480,12 +480,12 @@ def test_what_is_made_of_a_folder(case, tmp_path):
         with pytest.raises(TypeError, match="takes rows in memory"):
             getattr(model, case.method)(folder)
         return
-    # A machine of labelled rows without noise has large coefficients, and sums of them
-    # in blocks of other sizes round otherwise
+    # The machine beside a graph has large coefficients, whose sums in blocks of other
+    # sizes round otherwise
     np.testing.assert_allclose(
         outcome(case, model, folder),
         outcome(case, model, framed(X)),
-        rtol=1e-6,
+        rtol=1e-6 if isinstance(case.model, SemiSupervisedRegressor) else 1e-9,
         atol=1e-9,
     )
 
