@@ -105,6 +105,29 @@ def test_many_rows_tell_the_link(fit):
     )
 
 
+@pytest.mark.parametrize("fit", [fit_link, fit_temperature])
+def test_a_row_that_recurs_leaves_the_others_to_tell_the_link(fit):
+    """Of nominal columns one row may be half of the table: the other half tells no less
+    for it.
+    """
+    rng = np.random.default_rng(2)
+    f = per_class(rng.uniform(-2, 2, (5_000, 1)))
+    p = softmax(3 * f + (fit is fit_link) * f**3, axis=1)
+    is_second = rng.uniform(size=len(f)) < p[:, 1]
+    targets = np.where(is_second[:, np.newaxis] == [False, True], 1.0, -1.0)
+    alone = fit(f, targets, np.ones(len(f)))
+    # It is as sure as the series has it
+    recurring = per_class(np.array([[-2.0]]))
+    shares = softmax(3 * recurring + (fit is fit_link) * recurring**3, axis=1)
+    beside = fit(
+        np.concatenate([f, recurring]),
+        np.concatenate([targets, 2 * shares - 1]),
+        np.append(np.ones(len(f)), 5_000),
+    )
+    found, expected = (probabilities(f, link) for link in (beside, alone))
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("way", ["scaled", "copied"])
 def test_only_ratios_of_weights_matter(loss, way):

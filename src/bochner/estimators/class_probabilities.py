@@ -19,8 +19,9 @@ from sklearn.isotonic import IsotonicRegression
 from bochner.arrays import Floats, Indices, n_distinct
 from bochner.selection.few_rows import both_classes, class_shares
 from bochner.selection.policy import POLICY
+from bochner.selection.split import rows_of_classes
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
-from bochner.solvers.conformal import effective_rows, thresholds_of
+from bochner.solvers.conformal import thresholds_of
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 EXPECTED_ROWS = 10  # of a link, whose probabilities are those that theory expects
@@ -175,7 +176,7 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
     scores that are nearly the same in all rows tell of no factor.
     """
     share = weight / weight.sum()
-    n_rows = effective_rows(weight)
+    n_rows = rows_of_classes(targets, weight)
     target = _doubted(targets, weight, softmax(scores, axis=1))
 
     def loss(log_a: float) -> float:
@@ -191,9 +192,9 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
 def _doubted(targets: NDArray, weight: NDArray, expected: NDArray) -> Floats:
     """Shares of the classes in each row, (n, K), one row's worth of which is shared
     by all classes, as in Platt's method, and ten rows' worth are as expected; by how
-    many equal weights tell that much.
+    many rows tell that much.
     """
-    n_rows = effective_rows(weight)
+    n_rows = rows_of_classes(targets, weight)
     shares = class_shares(targets, 1 / (n_rows + 2))
     return (n_rows * shares + EXPECTED_ROWS * expected) / (n_rows + EXPECTED_ROWS)
 

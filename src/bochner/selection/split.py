@@ -94,17 +94,26 @@ class Split:
         return len(self.held_out)
 
 
-def _n_rows_of_classes(hashes: NDArray, y: NDArray, weights: NDArray) -> int:
+def rows_of_classes(
+    y: NDArray, weights: NDArray, first: Indices | slice = slice(None)
+) -> float:
     """Effective number of distinct rows that share the weights of their classes, by
     which a class of few rows with the weight of many leaves few.
+
+    Parameters
+    ----------
+    y : array of shape (n, K)
+        Largest at the class; of one output positive for the second class.
+    weights : array of shape (n,)
+    first : int array or slice, default=all rows
+        The first of the rows that are equal to each.
     """
     label = y.argmax(axis=1) if y.shape[1] > 1 else (y[:, 0] > 0).astype(np.intp)
-    _, first = np.unique(hashes, return_index=True)
     label_of_distinct = label[first]
     shares = np.bincount(label, weights) / np.maximum(
         np.bincount(label_of_distinct, minlength=label.max() + 1), 1
     )
-    return round(effective_rows(shares[label_of_distinct]))
+    return effective_rows(shares[label_of_distinct])
 
 
 def split(
@@ -137,7 +146,8 @@ def split(
     counts = weight > 0
     n_rows = n_distinct(hashes[counts])
     if are_classes:
-        n_rows = _n_rows_of_classes(hashes[counts], y[counts], weight[counts])
+        _, first = np.unique(hashes[counts], return_index=True)
+        n_rows = round(rows_of_classes(y[counts], weight[counts], first))
     if n_rows < fewest or not (distinct and held_out.any()):
         return None
     row_weight = float(weight[fitted].sum() / distinct)
