@@ -326,6 +326,24 @@ def test_imbalance_and_class_weight():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("machine", [KernelMachineRegressor, KernelMachineClassifier])
+def test_a_given_penalty_is_in_the_unit_of_weights(machine):
+    """Five times the weight of each row and of the penalty change nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(400, 3))
+    truth = np.sin(6 * X[:, 0]) + X[:, 1]
+    y = truth > 1
+    if machine is KernelMachineRegressor:
+        y = truth + 0.1 * rng.standard_normal(400)
+    one = machine(alpha=0.4, random_state=0).fit(X, y)
+    five = machine(alpha=2.0, random_state=0).fit(X, y, np.full(400, 5.0))
+    assert_allclose(five.predict(X), one.predict(X), atol=1e-9)
+    assert five.report_.chosen == one.report_.chosen
+    if machine is KernelMachineClassifier:
+        assert_allclose(five.predict_proba(X), one.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.slow
 def test_columns_as_they_come():
     rng = np.random.default_rng(0)
     n = 900

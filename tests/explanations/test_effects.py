@@ -346,3 +346,13 @@ def test_what_cannot_be_shown_is_an_error(model, rows):
         model.effects(X, "height")["day"]
     with pytest.raises(ValueError, match="There is no effect to draw"):
         model.effects(X, []).plot()
+
+
+def test_numbers_beside_frequent_ones_have_two_points_at_least():
+    """A hundredth of those that are rare lies beyond either of them."""
+    rng = np.random.default_rng(0)
+    rare = 5 + rng.uniform(size=201)
+    x = np.concatenate([np.repeat([0.0, 1.0, 2.0], 250), rare])[:, np.newaxis]
+    effect = machine().fit(x, np.sin(x[:, 0])).effects(x, 0, n_points=4)[0]
+    ends = np.quantile(rare, [0.01, 0.99], method="inverted_cdf")
+    np.testing.assert_allclose(effect.positions, [0, 1, 2, *ends], rtol=1e-12)
