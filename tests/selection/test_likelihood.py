@@ -145,3 +145,11 @@ def test_constant_targets_have_a_likelihood():
     machine = LikelyMachine(Block(X, np.full((24, 1), 2.5), np.ones(24)), np.arange(3))
     np.testing.assert_allclose(machine.predict(X), 2.5)
     assert np.isfinite(machine.kernel.lengthscale).all()
+
+
+def test_a_constant_target_changes_nothing_of_another(smooth):
+    X, y, alone = smooth
+    both = np.column_stack([y, np.full(len(X), 7.0)])
+    machine = LikelyMachine(Block(X, both, np.ones(len(X))), np.arange(7))
+    np.testing.assert_allclose(machine.predict(X)[:, :1], alone.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(machine.predict(X)[:, 1], 7.0)

@@ -75,8 +75,10 @@ class LikelyMachine:
         Z = (X - self._centre) / spread
         self._mean, self._deviation = standardise(y, weight)
         targets = (y - self._mean) / self._deviation
+        # A constant target would ask for a constant function of the others too
+        varying = targets[:, np.ptp(targets, axis=0) > 0]
         share = weight.mean() / weight
-        n, n_outputs = y.shape
+        n, n_outputs = varying.shape
         n_groups = int(groups.max()) + 1
 
         def objective(logs: NDArray) -> tuple[float, NDArray]:
@@ -90,9 +92,8 @@ class LikelyMachine:
                 factor = cho_factor(C, lower=True, overwrite_a=True)
             except LinAlgError:
                 return UNLIKELY, np.zeros_like(logs)
-            a = cho_solve(factor, targets)
-            # Of constant targets nothing is left
-            fits = np.maximum((targets * a).sum(axis=0), np.finfo(np.float64).tiny)
+            a = cho_solve(factor, varying)
+            fits = (varying * a).sum(axis=0)
             value = n / 2 * np.log(fits).sum()
             value += n_outputs * np.log(np.diag(factor[0])).sum()
             # Derivatives by the entries of C, and through those of the kernel
