@@ -617,3 +617,13 @@ def test_outliers_among_the_targets_are_told_of(share):
     assert ("loss='huber'" in str(report)) == (share > 0)
     robust = KernelMachineRegressor(loss="huber", random_state=0).fit(X, y).report_
     assert "huber" not in str(robust)
+
+
+def test_the_share_of_the_worst_hundredth():
+    """Two of 200 rows have half of the squared error, by weights too."""
+    losses = np.r_[np.ones(198), 99.0, 99.0]
+    for weight in (np.ones(200), np.full(200, 7.0)):
+        validator = SimpleNamespace(is_classifier=False, weight_out=weight)
+        race = SimpleNamespace(validator=validator)
+        entry = SimpleNamespace(losses=losses)
+        assert Race._worst_hundredth(race, entry) == pytest.approx(0.5)

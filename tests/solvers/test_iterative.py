@@ -385,6 +385,17 @@ class TestRounded:
         assert solution.error > 1e-30
         assert solution.n_iter >= MOST_REFINEMENTS
 
+    def test_the_residual_of_a_refinement_is_relative(self, rows, rounded):
+        """The targets' unit changes neither it nor the error."""
+        X, y = rows
+        one, other = (
+            ridge_on(FOURIER, X, unit * y).fit(np.array([ALPHA]), 1e-6, 500)[0]
+            for unit in (1.0, 2.0**20)
+        )
+        assert other.residual == pytest.approx(one.residual, rel=1e-3)
+        assert other.error == pytest.approx(one.error, rel=1e-3)
+        assert 0 < one.residual < 1e-3
+
     def test_of_mixed_maps_only_the_dense_are_rounded(self, rows, rounded):
         X, y = rows
         ridge = ridge_on(MIXED, X, y)
