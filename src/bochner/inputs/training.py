@@ -55,7 +55,7 @@ class TrainingSet(NamedTuple):
     group : int array of shape (n,) or None
         The group of each row, where all are in memory and belong to such.
     rows : TrainingRows or None
-        What they were before, where that is wanted.
+        The rows before they were encoded, where another machine is fitted to some.
     """
 
     encoder: TableEncoder

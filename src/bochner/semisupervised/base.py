@@ -80,7 +80,9 @@ class SemiSupervised(RowModel):
     def _fit_graph(
         self, X: Any, y: Any, sample_weight: Any, groups: Any = None
     ) -> tuple[Graph, TrainingRows, int]:
-        """Find landmarks, and the graph of all rows; these, and the seed."""
+        """Find landmarks, and the graph of all rows; the rows and the seed go with
+        it.
+        """
         self._begin()
         seed = self._seed()
         dtype = precision_of(X)
