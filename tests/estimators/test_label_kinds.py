@@ -55,7 +55,9 @@ def test_beside_rows_without_a_label(labels):
     ]
     columns.append(np.ma.masked_array(labels, [label is None for label in known]))
     for y in columns:
-        found = SemiSupervisedClassifier(random_state=0).fit(ROWS, y)
+        found = SemiSupervisedClassifier(method="spreading", random_state=0).fit(
+            ROWS, y
+        )
         assert found.classes_.tolist() == np.unique(labels).tolist()
         assert found.classes_.dtype == labels.dtype
 

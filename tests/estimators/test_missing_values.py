@@ -47,8 +47,16 @@ MODELS = {
         SemiSupervisedRegressor(random_state=0),
         np.where(FULL[:, 1] > 1, np.nan, Y),
     ),
+    "few numbers by the graph": (
+        SemiSupervisedRegressor(method="spreading", random_state=0),
+        np.where(FULL[:, 1] > 1, np.nan, Y),
+    ),
     "few labels": (
         SemiSupervisedClassifier(random_state=0),
+        np.where(FULL[:, 1] > 1, -1, LABELS),
+    ),
+    "few labels by the graph": (
+        SemiSupervisedClassifier(method="spreading", random_state=0),
         np.where(FULL[:, 1] > 1, -1, LABELS),
     ),
     "components": (KernelPCA(n_components=3, random_state=0), None),
@@ -65,7 +73,17 @@ def answer(model, X):
     return np.asarray(getattr(model, method)(X))
 
 
-@pytest.fixture(scope="module", params=MODELS)
+# Fits of machines to few rows beside the graph take seconds
+BESIDE_A_GRAPH = "few numbers", "few labels"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(kind, marks=pytest.mark.slow) if kind in BESIDE_A_GRAPH else kind
+        for kind in MODELS
+    ],
+)
 def fitted(request):
     model, y = MODELS[request.param]
     return clone(model).fit(GAPS, y), clone(model).fit(pd.DataFrame(GAPS), y), y
