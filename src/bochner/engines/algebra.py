@@ -140,21 +140,9 @@ def sytrd(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     return diagonal, beside[: n - 1], factors[: n - 1]
 
 
-def pttrf(diagonal: NDArray, beside: NDArray) -> None:
-    """Overwrite a tridiagonal matrix by D and what stands beside the diagonal of L, L D
-    L' the matrix.
-
-    LinAlgError where it is not positive definite.
-    """
-    _lapack("pttrf", len(diagonal), diagonal, beside)
-    # The last one is NaN where another one is
-    if not diagonal[-1] > 0:
-        raise LinAlgError(NO_FACTOR)
-
-
 def pttrs(pivots: NDArray, ratios: NDArray, B: NDArray) -> None:
-    """Overwrite B, in Fortran's order, by the solution X of L D L' X = B, as `pttrf`
-    makes them.
+    """Overwrite B, in Fortran's order, by the solution X of L D L' X = B, where L has
+    these ratios below its diagonal.
     """
     _lapack("pttrs", *B.shape, pivots, ratios, B)
 

@@ -400,12 +400,16 @@ class KernelMachine(FixedByFirstRows, interpretation.Interpretable):
         way = "whole" if rows.are_all else "streamed"
         prepared, source = self._encode(rows, targets, way, budget)
         self._note_rows_that_belong_together(rows, targets, budget)
-        choice = self._choose(prepared)
-        design, problem = self._draw_and_plan(prepared, choice)
-        crossed = None
-        if self.uncertainty and rows.are_all:
-            # Predictions for all rows by machines without their fold
-            crossed = cross_fitted(self, rows, prepared.source, prepared.seed, budget)
+        # Steps of few rows are so short that threads would wait for each other
+        with at_most(1 if prepared.n_rows <= POLICY.few_rows else None):
+            choice = self._choose(prepared)
+            design, problem = self._draw_and_plan(prepared, choice)
+            crossed = None
+            if self.uncertainty and rows.are_all:
+                # Predictions for all rows by machines without their fold
+                crossed = cross_fitted(
+                    self, rows, prepared.source, prepared.seed, budget
+                )
         if crossed is not None:
             # The model is that of a fit without uncertainty
             is_split = prepared.source.splits is not None

@@ -1,7 +1,7 @@
 """The vector arithmetic of conjugate gradients, each line one pass over its arrays;
 sums are in double precision.
 
-And the quadratic forms of tridiagonal matrices, and the moments of columns.
+And factors and quadratic forms of tridiagonal matrices, and the moments of columns.
 """
 
 import numpy as np
@@ -36,6 +36,24 @@ def scale(r, inverse, z):
         z[i] = r[i] * inverse[i]
         total += np.float64(r[i]) * np.float64(z[i])
     return total
+
+
+@compiled
+def factorise(pivots, ratios):
+    """Overwrite a tridiagonal matrix by D and what stands beside the diagonal of L, L D
+    L' the matrix, and return whether it is positive definite.
+
+    pivots, ratios : arrays of shape (D,): the diagonal, and zero and what stands beside
+    it.
+    """
+    for j in range(1, pivots.shape[0]):
+        # NaN is not positive either
+        if not pivots[j - 1] > 0:
+            return False
+        beside = ratios[j]
+        ratios[j] = beside / pivots[j - 1]
+        pivots[j] -= ratios[j] * beside
+    return pivots[-1] > 0
 
 
 @compiled

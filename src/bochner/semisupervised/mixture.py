@@ -22,7 +22,6 @@ from sklearn.base import is_classifier
 from bochner.arrays import Floats, Indices
 from bochner.data.hashes import observation_hashes, row_hashes
 from bochner.data.row_splits import complement
-from bochner.engines.local import in_threads
 from bochner.estimators.classifier import KernelMachineClassifier
 from bochner.estimators.machine import KernelMachine
 from bochner.estimators.regressor import KernelMachineRegressor
@@ -175,7 +174,7 @@ def mixture_of(
     # One fold tells enough of many rows
     asked = range(n_folds if n_units <= POLICY.crossed_rows else 1)
     predicted = np.full(of_graph.shape, np.nan)
-    for k, answers in enumerate(in_threads(predict_fold, asked)):
+    for k, answers in enumerate(map(predict_fold, asked)):
         if answers is not None:
             predicted[fold == k] = answers
     losses = left_out.losses(predicted)

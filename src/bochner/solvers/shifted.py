@@ -111,11 +111,13 @@ class Tridiagonal:
 
         The first ratio is zero; the others stand beside the diagonal of L.
         """
+        from bochner.loops.vectors import factorise
 
         def factorised(shift: float) -> tuple[NDArray, NDArray]:
             pivots = self.diagonal + np.float64(shift)
             ratios = np.append(0.0, self.beside)
-            algebra.pttrf(pivots, ratios[1:])
+            if not factorise(pivots, ratios):
+                raise LinAlgError(algebra.NO_FACTOR)
             return pivots, ratios
 
         return with_least_shift(factorised, float(shift), rounding, self._largest)
