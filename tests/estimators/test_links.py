@@ -142,3 +142,18 @@ def test_only_ratios_of_weights_matter(loss, way):
     else:
         model.fit(np.tile(X, (20, 1)), np.tile(y, 20))
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
+
+
+def test_a_row_far_from_all_others_does_not_make_all_unsure():
+    """Scores of 1,000 rows are logarithms of their probabilities; a wrong one of
+    hundreds in a single row says nothing of the others.
+    """
+    rng = np.random.default_rng(0)
+    scores = rng.normal(0, 2, (1000, 3))
+    shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    labels = (shares.cumsum(axis=1) < rng.random((1000, 1))).sum(axis=1)
+    targets = 2.0 * np.eye(3)[labels] - 1
+    alone = fit_temperature(scores, targets, np.ones(1000))[0]
+    scores[0] = -500 * targets[0]
+    assert alone == pytest.approx(1, abs=0.1)
+    assert fit_temperature(scores, targets, np.ones(1000))[0] > 0.85 * alone

@@ -403,3 +403,15 @@ def test_sparse_rows_side_by_side(far, dtype):
     assert Z.dtype == dtype
     np.testing.assert_allclose(Z.toarray(), np.hstack(parts), rtol=1e-6)
     assert (np.diff(Z.indptr) == 7 + 9 + 3 + 4).all() == (far == 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_equal_entries_of_rows_with_weights(seed):
+    """Their variance may be below zero by rounding: no warning, and a scale of 1."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.full(500, rng.uniform()), rng.normal(size=500)])
+    weight = rng.uniform(0.1, 2, 500)
+    features = LinearFeatures().draw(2)
+    features.fit_sample(X, weight)
+    deviation = np.sqrt(np.cov(X[:, 1], aweights=weight, ddof=0))
+    np.testing.assert_allclose(features.scale_, [1, deviation], rtol=1e-9)

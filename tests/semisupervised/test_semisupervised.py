@@ -92,6 +92,7 @@ def test_moons(method):
     assert model.n_labelled_ == (y[:800] >= 0).sum()
 
 
+@pytest.mark.slow
 def test_probabilities_are_calibrated():
     y = draw(LABELS, 10)
     model = SemiSupervisedClassifier(random_state=0).fit(DIGITS, y)
@@ -340,6 +341,7 @@ def test_regression_of_several_targets_and_units(method, tolerance):
     assert_allclose(one.transduction_, model.transduction_[:, 0], **tolerance)
 
 
+@pytest.mark.slow
 def test_regression_of_files(tmp_path):
     X, t = spiral(30_000)
     y = [value if i < 100 else None for i, value in enumerate(t)]

@@ -98,6 +98,18 @@ CASES = {
         "predict",
         smooth=False,
     ),
+    "few labels by the graph": Case(
+        SemiSupervisedClassifier(method="spreading", random_state=0),
+        np.where(FEW, GROUP, -1),
+        "predict_proba",
+        smooth=False,
+    ),
+    "few numbers by the graph": Case(
+        SemiSupervisedRegressor(method="spreading", random_state=0),
+        np.where(FEW, X[:, 0] + 0.5, np.nan),
+        "predict",
+        smooth=False,
+    ),
     "anchors": Case(AnchorFeatures(20, random_state=0), encodes=False, streams=False),
     "nystroem": Case(
         NystroemFeatures(Gaussian(5.0), 20, random_state=0),
@@ -107,7 +119,16 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+# Fits of machines to few rows beside the graph take seconds
+BESIDE_A_GRAPH = "few labels", "few numbers"
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.slow) if name in BESIDE_A_GRAPH else name
+        for name in CASES
+    ]
+)
 def case(request):
     return CASES[request.param]
 

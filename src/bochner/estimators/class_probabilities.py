@@ -22,6 +22,7 @@ from bochner.selection.policy import POLICY
 from bochner.selection.split import rows_of_classes
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
 from bochner.solvers.conformal import thresholds_of
+from bochner.solvers.losses import LARGEST_LOG_LOSS
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 EXPECTED_ROWS = 10  # of a link, whose probabilities are those that theory expects
@@ -181,6 +182,8 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> Float
 
     def loss(log_a: float) -> float:
         log_p = log_softmax(np.exp(log_a) * scores, axis=1)
+        # Else a row far from all others, of which scores are sure, makes all unsure
+        log_p = np.maximum(log_p, -LARGEST_LOG_LOSS)
         return float(log_a**2 / (2 * n_rows) - share @ (target * log_p).sum(axis=1))
 
     minimum = minimize_scalar(
@@ -302,11 +305,12 @@ def by_class(predictions: HeldOutPredictions) -> tuple[NDArray, NDArray, NDArray
 def log_losses(
     predictions: HeldOutPredictions, link: NDArray, largest: float = LARGEST_SCORE
 ) -> Floats:
-    """Log loss of each row, shape (n,)."""
+    """Log loss of each row, at most `LARGEST_LOG_LOSS`, shape (n,)."""
     scores, targets, _ = by_class(predictions)
-    return -(
+    losses = -(
         class_shares(targets) * log_softmax(_logits(scores, link, largest), axis=1)
     ).sum(axis=1)
+    return np.minimum(losses, LARGEST_LOG_LOSS)
 
 
 def log_loss_of_rows(targets: NDArray, p: NDArray) -> Floats:

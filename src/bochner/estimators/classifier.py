@@ -119,7 +119,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         solution. "logistic" is the log loss of softmax(f), with alpha = 1 / C of
         scikit-learn; it ranks rare classes better. "squared_hinge" is max(0, 1 - y f)^2
         of each class against the others. These two use sweeps over the grids of
-        bins, or else Newton's method; with alpha="auto" bins of the single columns are
+        bins, L-BFGS for the logistic loss of several classes on at most 128 features,
+        or else Newton's method; with alpha="auto" bins of the single columns are
         part of their features. "auto" is
         "squared" if `alpha` is given, up to 1,000 rows, or beyond 200 million
         rows times classes times grids. Otherwise bins alone and linear models have the
@@ -226,8 +227,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     loss_reason_ : str
         Why this loss was used, in words.
     n_steps_ : int or None
-        Number of sweeps over the grids of bins, or of Newton steps; None if the loss
-        needs none.
+        Number of sweeps over the grids of bins, of Newton steps, or of six iterations
+        of L-BFGS each; None if the loss needs none.
     feature_weights_ : array of shape (D, K), (D, 1) for two classes
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)

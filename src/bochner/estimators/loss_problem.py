@@ -32,6 +32,7 @@ from bochner.solvers.newton import (
     minimise,
     precondition,
 )
+from bochner.solvers.quasi_newton import minimise_by_lbfgs
 from bochner.solvers.sweeps import RATE, Grids, has_grids_alone, minimise_by_sweeps
 
 WIDE_STEPS = 3  # of Newton's method for a loss that is easier to minimise
@@ -256,6 +257,11 @@ class LossProblem:
         part = replace(self, budget=self.budget.first_of(2))
         return part.search(part.trial(start, alpha))
 
+    @property
+    def by_lbfgs(self) -> bool:
+        """Whether few features have a loss of classes together."""
+        return self.loss.coupled and self.ridge.edges[-1] <= POLICY.wide
+
     def fit_after(self, trial: LossTrial, start: WarmStart) -> LossFit:
         """Minimise the loss on all rows: in as many sweeps as a trial on fewer rows
         took, or a few more steps of Newton's method.
@@ -268,7 +274,9 @@ class LossProblem:
         n_steps = trial.n_steps
         if not self.sweeps:
             # Steps before the trial began count too, and those that all rows need more
-            n_steps = min(trial.start.n_steps + n_steps, POLICY.most_steps)
+            n_steps += trial.start.n_steps
+            if not self.by_lbfgs:
+                n_steps = min(n_steps, POLICY.most_steps)
             n_steps += POLICY.resumed_steps
         timed = self if self.tol else replace(self, budget=Budget())
         return timed.fit(start, trial.alpha, n_steps)._replace(
@@ -344,7 +352,7 @@ class LossProblem:
         """Losses of rows that numbers or a mask tell, (m,), by their targets and fitted
         values, (K, m), less those of outliers that no fitted value changes.
         """
-        losses: NDArray = self.loss.value(Y, F)
+        losses: NDArray = np.minimum(self.loss.value(Y, F), self.loss.most)
         if self.unavoidable is None:
             return losses
         return losses - self.unavoidable[rows]
@@ -354,7 +362,10 @@ class LossProblem:
         first = self.predictions(one.fitted).distinct()
         second = self.predictions(two.fitted).distinct()
         losses, others = (
-            self.loss.value(predictions.targets.T, predictions.predicted.T)
+            np.minimum(
+                self.loss.value(predictions.targets.T, predictions.predicted.T),
+                self.loss.most,
+            )
             for predictions in (first, second)
         )
         return is_better(losses, others, POLICY.clear, first.weight, first.group)
@@ -435,7 +446,7 @@ class LossProblem:
         fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
         coefs, offsets = zip(*ends, strict=True)
         whole = np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0)
-        n_steps = min(start.n_steps + length - 1, POLICY.most_steps)
+        n_steps = start.n_steps + length - 1
         end = WarmStart([whole, *ends], n_steps)
         return LossTrial(start, alpha, best, float(mean[best]), fitted, end)
 
@@ -468,6 +479,8 @@ class LossProblem:
             return minimise_by_sweeps(
                 problem, grids, n_steps, self.ridge.seed, look, is_late
             )
+        if self.by_lbfgs and not self.tol:
+            return minimise_by_lbfgs(problem, n_steps, look, is_late)
         if not self.tol:
             return minimise(
                 problem, inverse, 0.0, n_steps, self.n_iterations, look, is_late

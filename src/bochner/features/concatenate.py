@@ -78,9 +78,12 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
         is_sparse = sp.issparse(X)
         scaled = X @ sp.diags_array(1 / unit) if is_sparse else X / unit
         scaler = StandardScaler(with_mean=not is_sparse)
-        scaler.fit(scaled, sample_weight=share)
-        deviation = np.sqrt(scaler.var_) * unit
-        self.scale_ = np.where((low == high) | (deviation == 0), 1.0, deviation)
+        # Rounding may leave equal entries a variance below zero
+        with np.errstate(invalid="ignore"):
+            scaler.fit(scaled, sample_weight=share)
+            deviation = np.sqrt(scaler.var_) * unit
+        varies = (low < high) & (deviation > 0)
+        self.scale_ = np.where(varies, deviation, 1.0)
         self.mean_ = np.where(low == high, low, scaler.mean_ * unit)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,6 +66,7 @@ def _by_logistic_regression(
     Of two classes there is one output. A row of a mean target counts for several
     classes, in its shares; to a class without rows goes half a row.
     """
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     Z = features.rows(rows.X)
@@ -80,7 +82,11 @@ def _by_logistic_regression(
     P = np.full((len(Z_out), shares.shape[1]), 1 / (2 * len(Z) + 1))
     seen = np.unique(label)
     if len(seen) > 1:
-        model = LogisticRegression().fit(Z[row], label, weight)
+        model = LogisticRegression()
+        with warnings.catch_warnings():
+            # Iterations that are too few for some rows tell enough of it all the same
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(Z[row], label, weight)
         P[:, seen] = model.predict_proba(Z_out)
     else:
         P[:, seen] = 1 - P[:, :1]

@@ -65,7 +65,9 @@ class Policy:
     raced_rows: int = 100_000
     # Columns, beyond which a common unit is tried, where they have one as pixels have,
     # and then no linear model; bins have no linear map, nor bins of single columns
-    # beside them; and linear models of classes are compared by the squared loss
+    # beside them; and linear models of classes are compared by the squared loss.
+    # Features, up to which losses of classes together are not minimised by Newton's
+    # method
     wide: int = 128
     # Of the columns beside one, that must count in their common unit for it to be tried
     # beside learned ones, and to be preferred for few rows

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import logit, softmax, xlogy
 
 SMALLEST_SHARE = 1e-6  # of a class without rows
+# Of a row, as `log_loss` of scikit-learn counts it
+LARGEST_LOG_LOSS = float(-np.log(np.finfo(np.float64).eps))
 # Of the errors, within which the first of several pinball losses is rounded off, and
 # how many times narrower each next one is
 WIDEST, NARROWING = 0.1, 25.0
@@ -45,6 +47,9 @@ class Loss(ABC):
 
     # Whether the fitted values of a row depend on one another's curvature
     coupled: ClassVar[bool] = False
+    # Of a row that is held out: a row far from all others, to whose class scores of
+    # hundreds leave no chance, says no more of a model than that it is wrong there
+    most: ClassVar[float] = np.inf
     # What losses of outputs are divided by, (K, 1), and so their ridge penalties too
     scale: float | NDArray = 1.0
 
@@ -78,6 +83,8 @@ class Logistic(Loss):
     in its share.
     """
 
+    most = LARGEST_LOG_LOSS
+
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         # Of a sure class exactly zero remains beside the excess
         return (np.maximum(F, 0) - (Y + 1) / 2 * F + _excess(F)).sum(axis=0)
@@ -100,6 +107,7 @@ class Multinomial(Loss):
     """
 
     coupled = True
+    most = LARGEST_LOG_LOSS
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         greatest = F.max(axis=0)

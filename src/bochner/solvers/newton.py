@@ -101,8 +101,7 @@ class Reweighted:
         self.rows = list[_Rows]()
         for block in blocks:
             Y = block.y.T.astype(self.dtype)
-            F = self._forward(block, self.coef)
-            F += self.offset[:, np.newaxis].astype(self.dtype)
+            F = self._fitted(block, self.coef, self.offset)
             self.rows.append(_Rows(block, Y, F, *loss.derivatives(Y, F)))
         self.weight = sum(
             float(rows.stored.weight.sum(dtype=np.float64)) for rows in self.rows
@@ -110,6 +109,27 @@ class Reweighted:
 
     def _forward(self, block: StoredRows, V: NDArray) -> NDArray:
         return block.features.forward(V).astype(self.dtype, copy=False)
+
+    def _fitted(self, block: StoredRows, coef: NDArray, offset: NDArray) -> NDArray:
+        F = self._forward(block, coef)
+        F += offset[:, np.newaxis].astype(self.dtype)
+        return F
+
+    def fitted(self, coef: NDArray, offset: NDArray) -> list[NDArray]:
+        """Fitted values of the blocks by other coefficients and offsets."""
+        return [self._fitted(rows.stored, coef, offset) for rows in self.rows]
+
+    def gradient(self, fitted: list[NDArray], coef: NDArray) -> Point:
+        """Of the objective, by coefficients, (K, D), and offsets, (K,), that give
+        these fitted values of the blocks.
+        """
+        by_coef = np.ascontiguousarray(self.penalty * coef, self.dtype)
+        by_offset = np.zeros(len(coef))
+        for rows, F in zip(self.rows, fitted, strict=True):
+            slopes = rows.weighted(self.loss.derivatives(rows.Y, F)[0])
+            by_offset += row_sums(slopes)
+            rows.stored.features.backward(slopes, by_coef)
+        return by_coef, by_offset
 
     def linearise(self, gradient: Point | None = None) -> None:
         """Take note of the derivatives at the present point; the first ones may be
