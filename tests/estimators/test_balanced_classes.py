@@ -93,6 +93,7 @@ def test_missing_values_are_filled_alike_in_passes(class_weight, tmp_path, monke
     assert plan.passes[0].times == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_no_probabilities_are_absurd_where_few_rows_are_of_a_class(loss):
     """Rows held out may tell of no step, and the scores of the model still have

@@ -274,7 +274,7 @@ def test_a_masked_target_is_a_missing_one(model, kind):
         ValueError, match=r"Input y contains NaN .a missing target., first in row 4"
     ):
         clone(MODELS[model][0]).fit(FULL, target)
-    few = clone(MODELS["few labels"][0])
+    few = clone(MODELS["few labels by the graph"][0])
     assert few.fit(FULL, target).classes_.tolist() == [0, 10]
     with pytest.raises(ValueError, match="sample_weight contains NaN"):
         clone(MACHINE).fit(

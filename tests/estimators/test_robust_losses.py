@@ -56,6 +56,7 @@ def test_an_error_beyond_the_fences_does_the_same_harm_whatever_its_size(rows, l
     assert max(errors) < 1.5 * min(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["huber", "quantile"])
 def test_one_outlier_in_twenty_does_the_same_harm_however_far_it_is(loss):
     """Their losses, which nothing changes, are no part of what a step must gain."""

@@ -117,6 +117,7 @@ def test_sparse_rows(name):
     )
 
 
+@pytest.mark.slow
 def test_all_estimators_are_here():
     scored = {
         name for name in bochner.__all__ if hasattr(getattr(bochner, name), "score")

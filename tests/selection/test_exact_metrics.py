@@ -81,7 +81,7 @@ def test_errors_are_those_of_a_gaussian_process(surface):
 @pytest.mark.parametrize(
     ("machine", "n", "options"),
     [
-        (KernelMachineRegressor, 2_000, {}),
+        pytest.param(KernelMachineRegressor, 2_000, {}, marks=pytest.mark.slow),
         (KernelMachineRegressor, N, {"features": "fourier"}),
         (KernelMachineRegressor, N, {"n_components": 100}),
         (KernelMachineRegressor, N, {"solver": "direct"}),
