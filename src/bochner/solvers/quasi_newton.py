@@ -49,11 +49,11 @@ def minimise_by_lbfgs(
     from scipy.optimize import minimize
 
     shape = problem.coef.shape
-    n_iterations = 0
+    n_iterations = n_steps = 0
 
     def point(values: NDArray) -> Point:
         coef, offset = np.split(values, [problem.coef.size])
-        return coef.reshape(shape).astype(problem.dtype), offset
+        return coef.reshape(shape).astype(problem.dtype), offset.copy()
 
     def objective(values: NDArray) -> tuple[float, NDArray]:
         """The mean loss of the rows with the penalty, and its gradient."""
@@ -63,16 +63,21 @@ def minimise_by_lbfgs(
         gradient = np.append(by_coef, by_offset) / problem.weight
         return problem.objective(fitted, coef) / problem.weight, gradient
 
+    def take_step(values: NDArray) -> bool:
+        """Go to a point; whether that is to be the last one."""
+        nonlocal n_steps
+        n_steps += 1
+        coef, offset = point(values)
+        problem.move_to(coef, offset, problem.fitted(coef, offset))
+        return visit(problem, n_steps) or is_late()
+
     def after_iteration(intermediate_result: OptimizeResult) -> None:
         nonlocal n_iterations
         n_iterations += 1
-        if n_iterations % ITERATIONS == 0:
-            coef, offset = point(intermediate_result.x)
-            problem.move_to(coef, offset, problem.fitted(coef, offset))
-            if visit(problem, n_iterations // ITERATIONS) or is_late():
-                raise StopIteration
+        if n_iterations % ITERATIONS == 0 and take_step(intermediate_result.x):
+            raise StopIteration
 
-    minimize(
+    result = minimize(
         objective,
         np.append(problem.coef, problem.offset),
         jac=True,
@@ -80,4 +85,7 @@ def minimise_by_lbfgs(
         callback=after_iteration,
         options={"maxiter": max_steps * ITERATIONS, "ftol": 0.0, "gtol": 1e-8},
     )
-    return n_iterations // ITERATIONS
+    # It may come to its end between two steps
+    if n_iterations % ITERATIONS:
+        take_step(result.x)
+    return n_steps
