@@ -264,7 +264,7 @@ class LossProblem:
 
     def fit_after(self, trial: LossTrial, start: WarmStart) -> LossFit:
         """Minimise the loss on all rows: in as many sweeps as a trial on fewer rows
-        took, or a few more steps of Newton's method.
+        took, or a few more steps of Newton's method or of L-BFGS.
 
         These are the steps that a refit of the model takes, so that a refit to equal
         rows gives an equal model. They take about as long as the trial, and no limit
@@ -352,7 +352,7 @@ class LossProblem:
         """Losses of rows that numbers or a mask tell, (m,), by their targets and fitted
         values, (K, m), less those of outliers that no fitted value changes.
         """
-        losses: NDArray = np.minimum(self.loss.value(Y, F), self.loss.most)
+        losses = self.loss.value_held_out(Y, F)
         if self.unavoidable is None:
             return losses
         return losses - self.unavoidable[rows]
@@ -362,10 +362,7 @@ class LossProblem:
         first = self.predictions(one.fitted).distinct()
         second = self.predictions(two.fitted).distinct()
         losses, others = (
-            np.minimum(
-                self.loss.value(predictions.targets.T, predictions.predicted.T),
-                self.loss.most,
-            )
+            self.loss.value_held_out(predictions.targets.T, predictions.predicted.T)
             for predictions in (first, second)
         )
         return is_better(losses, others, POLICY.clear, first.weight, first.group)

@@ -174,8 +174,8 @@ def mixture_of(
     # One fold tells enough of many rows
     asked = range(n_folds if n_units <= POLICY.crossed_rows else 1)
     predicted = np.full(of_graph.shape, np.nan)
-    for k, answers in enumerate(map(predict_fold, asked)):
-        if answers is not None:
+    for k in asked:
+        if (answers := predict_fold(k)) is not None:
             predicted[fold == k] = answers
     losses = left_out.losses(predicted)
     # A class that no row to fit has is not known to the machine

@@ -57,6 +57,10 @@ class Loss(ABC):
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         """The loss of each row, summed over the outputs, shape (n,)."""
 
+    def value_held_out(self, Y: NDArray, F: NDArray) -> NDArray:
+        """The loss of each row that is held out, at most `most`, shape (n,)."""
+        return np.minimum(self.value(Y, F), self.most)
+
     def scores_of(self, y: NDArray) -> NDArray:
         """The fitted values that are best for all rows of mean targets y, shape
         (K,).
