@@ -26,15 +26,16 @@ def or_with_jumps(
     sample: LearningRows,
     entry: CandidateResult,
 ) -> tuple[LearnedMetrics, CandidateResult] | None:
-    """Metrics with jumps in the warps of columns, and the chosen candidate with bins of
-    them; None where it has no bins or is not clearly better for jumps, and of many rows
-    or in little time, where telling takes too long.
+    """Metrics with jumps in the warps of columns, and the best candidate with bins of
+    them; None where there is none or it is not clearly better than the chosen one, and
+    of many rows or in little time, where telling takes too long.
 
     Trials of few grids tell first whether there is something to jumps.
     """
     problem = race.problem
     base = learned_metrics.scaled
-    if base is None or not entry.has_bins or problem.space.metric != "auto":
+    binned = [candidate for candidate in race.entries if candidate.has_bins]
+    if base is None or not binned or problem.space.metric != "auto":
         return None
     if problem.is_large or not len(base.learned.metric.warped_):
         return None
@@ -48,7 +49,8 @@ def or_with_jumps(
         return None
     metrics = {**learned_metrics.metrics, "bins": jumping.learned}
     both = replace(learned_metrics, metrics=metrics, scaled=jumping, mapped=None)
-    kind = HYBRID if entry.rank == HYBRID.rank else BINS_ALONE
+    rank = min(binned, key=race.loss).rank
+    kind = HYBRID if rank == HYBRID.rank else BINS_ALONE
     other = replace(kind.fit(kind, race, both), name=f"{kind.name}, with jumps")
     race.add(other)
     if not race.validator.better(other.losses, entry.losses, POLICY.near):
