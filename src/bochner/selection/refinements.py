@@ -27,15 +27,16 @@ def or_with_jumps(
     entry: CandidateResult,
 ) -> tuple[LearnedMetrics, CandidateResult] | None:
     """Metrics with jumps in the warps of columns, and the best candidate with bins of
-    them; None where there is none or it is not clearly better than the chosen one, and
-    of many rows or in little time, where telling takes too long.
+    them; None where there is none or it is not clearly better than the chosen one,
+    where that is a linear model, which is preferred, and of many rows or in little
+    time, where telling takes too long.
 
     Trials of few grids tell first whether there is something to jumps.
     """
     problem = race.problem
     base = learned_metrics.scaled
     binned = [candidate for candidate in race.entries if candidate.has_bins]
-    if base is None or not binned or problem.space.metric != "auto":
+    if base is None or not binned or entry.is_linear or problem.space.metric != "auto":
         return None
     if problem.is_large or not len(base.learned.metric.warped_):
         return None
