@@ -15,7 +15,7 @@ from bochner.inputs.opened import are_names, open_data
 from bochner.sources.base import SourceError
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.opening import is_streamed
-from bochner.sources.rows import PartChecksum, joined, part_rows
+from bochner.sources.rows import PartChecksum, errors_from, joined, part_rows
 from bochner.sources.rowwise import inputs_of
 
 
@@ -76,13 +76,8 @@ def score_of_rows(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float
             for part in stream.table.parts:
                 tally = PartChecksum()
                 for rows in part_rows(part, stream.table.schema, stream.roles, tally):
-                    first = tally.n_rows - rows.X.shape[0]
-                    try:
+                    with errors_from(part, tally.n_rows - rows.X.shape[0]):
                         predicted = self.predict(inputs_of(rows.X, names))
-                    except ValueError as error:
-                        raise SourceError(
-                            f"{part.name}, counted from row {first:,}: {error}"
-                        ) from error
                     read.append(rows._replace(X=predicted))
             if not read:
                 raise SourceError(f"{stream.table.what}: there are no rows to score")

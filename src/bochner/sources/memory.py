@@ -28,7 +28,8 @@ from bochner.sources.schema import EVERYTHING, Columns, Selection
 
 @dataclass(frozen=True)
 class MappedArray:
-    """Place of an array in a file.
+    """Place of an array in a file; another process gets the array itself, as it is in
+    the file there.
 
     Attributes
     ----------
@@ -68,13 +69,23 @@ class MappedArray:
             str(mapped.filename), offset, array.dtype, array.shape, array.strides
         )
 
-    def opened(self) -> NDArray:
-        """The array, mapped to be read; SourceError where this process cannot see
-        the file.
-        """
-        require_file(self.path)
-        raw = np.memmap(self.path, np.uint8, "r")
-        return np.ndarray(self.shape, self.dtype, raw, self.offset, self.strides)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, tuple(vars(self).values())
+
+
+def _opened(
+    path: str,
+    offset: int,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> NDArray:
+    """An array of a file, mapped to be read; SourceError where this process cannot see
+    the file.
+    """
+    require_file(path)
+    raw = np.memmap(path, np.uint8, "r")
+    return np.ndarray(shape, dtype, raw, offset, strides)
 
 
 def frame_schema(frame: Any) -> pa.Schema:
@@ -213,24 +224,10 @@ class ArrayPart:
                 # An array of a file goes as its place
                 value = MappedArray.of(value) or value
             elif isinstance(value, pa.Table):
-                # As a stream, not with the whole buffers that the rows are cut of
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, value.schema) as writer:
-                    writer.write_table(value.combine_chunks())
-                value = sink.getvalue().to_pybytes()
+                # A copy, not the whole buffers that the rows are cut of
+                value = value.take(np.arange(len(value)))
             sent.append(value)
-        return _received, (tuple(sent), self.first, self.schema, self.columns)
-
-
-def _received(rows: tuple[Any, ...], *others: Any) -> ArrayPart:
-    opened = []
-    for value in rows:
-        if isinstance(value, MappedArray):
-            value = value.opened()
-        elif isinstance(value, bytes):
-            value = pa.ipc.open_stream(value).read_all()
-        opened.append(value)
-    return ArrayPart(Batch(*opened), *others)
+        return ArrayPart, (Batch(*sent), self.first, self.schema, self.columns)
 
 
 def of_arrays(

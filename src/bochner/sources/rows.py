@@ -5,6 +5,7 @@ equal size, and chosen by their content.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
@@ -340,9 +341,9 @@ def part_rows(
     # Parts of files refuse those that have changed
     content = getattr(part, "file", None) is None
     for batch in part.read():
-        try:
-            first = tally.n_rows
-            X = batch.X
+        first = tally.n_rows
+        X = batch.X
+        with _errors_in(part):
             if isinstance(X, pa.Table):
                 missing = [name for name in schema.names if name not in X.column_names]
                 if missing:
@@ -363,8 +364,6 @@ def part_rows(
             tally.add(batch, content)
             rows = roles.rows(batch, first)
             _refuse_infinite(part, rows.X, first)
-        except ValueError as error:
-            raise _located(part, error) from error
         if rows.X.shape[0]:
             yield rows
     if part.n_rows not in (None, tally.n_rows):
@@ -380,13 +379,30 @@ def has_lines(part: Any) -> bool:
     return getattr(part, "text", None) is not None
 
 
-def _located(part: Any, error: ValueError) -> SourceError:
-    """What is wrong in a part, with the line of the file where there are lines."""
-    if not has_lines(part) or not isinstance(error, RowError):
-        return SourceError(f"{part.name}: {error}")
-    return SourceError(
-        f"{part.place}: {error.message_at(f'line {part.line(error.row)}')}"
-    )
+@contextmanager
+def _errors_in(part: Any) -> Iterator[None]:
+    """Tell what is wrong in a part by SourceError, with the line of the file where
+    there are lines.
+    """
+    try:
+        yield
+    except ValueError as error:
+        problem = f"{part.name}: {error}"
+        if has_lines(part) and isinstance(error, RowError):
+            line = f"line {part.line(error.row)}"
+            problem = f"{part.place}: {error.message_at(line)}"
+        raise SourceError(problem) from error
+
+
+@contextmanager
+def errors_from(part: Part, row: int) -> Iterator[None]:
+    """Tell by SourceError what is wrong in rows of a part, of which the first has this
+    number.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise SourceError(f"{part.name}, counted from row {row:,}: {error}") from error
 
 
 def finite_batches(parts: Iterable[Part]) -> Iterator[Batch]:
@@ -396,10 +412,8 @@ def finite_batches(parts: Iterable[Part]) -> Iterator[Batch]:
     for part in parts:
         first = 0
         for batch in part.read():
-            try:
+            with _errors_in(part):
                 _refuse_infinite(part, batch.X, first)
-            except RowError as error:
-                raise _located(part, error) from error
             if batch.X.shape[0]:
                 yield batch
             first += batch.X.shape[0]

@@ -28,6 +28,7 @@ from bochner.sources.base import Part, SourceError, TableSource
 from bochner.sources.rows import (
     PartChecksum,
     Roles,
+    errors_from,
     inputs,
     no_rows,
     part_rows,
@@ -89,13 +90,8 @@ class ScanPart:
                     pause()
                     if self.most is not None:
                         block = block.take(slice(self.most - overview.n_seen))
-                    try:
+                    with errors_from(part, first - first_of_part):
                         overview.add(block, first)
-                    except ValueError as error:
-                        row = first - first_of_part
-                        raise SourceError(
-                            f"{part.name}, counted from row {row:,}: {error}"
-                        ) from error
                     first += block.X.shape[0]
                     self.advance(block.X.shape[0])
                     if overview.n_seen == self.most:

@@ -18,7 +18,14 @@ from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import unit_weights
 from bochner.engines.local import prefetched
 from bochner.sources.base import Batch, Part, SourceError, TableSource, total
-from bochner.sources.rows import PartChecksum, Roles, joined, part_rows, rebatch
+from bochner.sources.rows import (
+    PartChecksum,
+    Roles,
+    errors_from,
+    joined,
+    part_rows,
+    rebatch,
+)
 
 
 @dataclass(frozen=True)
@@ -160,14 +167,9 @@ class StreamSource:
         with closing(rows_of_parts) as read:
             for X, y, weight, _ in rebatch(read, rows):
                 n = X.shape[0]
-                try:
+                k = bisect_right(starts, done) - 1
+                with errors_from(self.table.parts[k], done - starts[k]):
                     X = self.encode(X)
-                except ValueError as error:
-                    k = bisect_right(starts, done) - 1
-                    name = self.table.parts[k].name
-                    raise SourceError(
-                        f"{name}, counted from row {done - starts[k]:,}: {error}"
-                    ) from error
                 y = np.empty((n, 0)) if y is None else self.targets(y)
                 yield Block(X, y, unit_weights(n) if weight is None else weight)
                 done += n
