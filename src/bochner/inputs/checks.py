@@ -42,7 +42,7 @@ def require_target(estimator: Any, y: Any) -> None:
         )
     if sp.issparse(y):
         raise TypeError("y is sparse, and must be dense: pass y.toarray().")
-    values = np.asarray(y if hasattr(y, "dtype") else np.asarray(y, dtype=object))
+    values = np.asarray(y, None if hasattr(y, "dtype") else object)
     missing = missing_targets(values)
     refuse_infinite_target(values)
     if missing.any():

@@ -42,12 +42,9 @@ class BaseKernelEstimator(KernelParameter):
         """Delete all that an earlier fit has learned, so that a fit that fails
         leaves no mixture behind.
         """
-        for name in [
-            name
-            for name in vars(self)
-            if name.endswith("_") and not name.endswith("__")
-        ]:
-            delattr(self, name)
+        for name in list(vars(self)):
+            if name.endswith("_") and not name.endswith("__"):
+                delattr(self, name)
 
     def _seed(self) -> int:
         """Seed of a fit."""

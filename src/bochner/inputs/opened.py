@@ -170,16 +170,18 @@ def open_data(
     """
     if is_collection(X) or is_delayed(X):
         # Targets and weights are of Dask too, or arrays, or names of its columns
-        named = are_names(y)
-        weighed = isinstance(sample_weight, str)
+        targets, weight = y, sample_weight
+        y = y if are_names(y) else None
+        sample_weight = sample_weight if isinstance(sample_weight, str) else None
         table = open_collection(
-            X, None if named else y, None if weighed else sample_weight
+            X,
+            targets if y is None else None,
+            weight if sample_weight is None else None,
         )
-        column_roles = roles(
-            y if named else None, sample_weight if weighed else None, groups
-        )
-        if not named:
-            column_roles = replace(column_roles, one_target=getattr(y, "ndim", 1) == 1)
+        column_roles = roles(y, sample_weight, groups)
+        if y is None:
+            one_target = getattr(targets, "ndim", 1) == 1
+            column_roles = replace(column_roles, one_target=one_target)
     elif is_streamed(X):
         names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight, groups]
         wanted = tuple(name for name in names if isinstance(name, str))

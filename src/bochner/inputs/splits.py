@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Indices, Mask
-from bochner.data.columns import is_missing
+from bochner.data.columns import first_row, missing_targets
 from bochner.data.hashes import observation_hashes, row_hashes
 from bochner.data.row_splits import Fold, RowSplits
 from bochner.data.table_input import is_frame
@@ -46,12 +46,10 @@ def checked_groups(groups: Any, X: Any) -> NDArray | None:
             f"groups must be one value for each of the {X.shape[0]:,} rows, or the "
             f"name of a column of X; got shape {values.shape}."
         )
-    if values.dtype.kind == "O":
-        missing = np.array([is_missing(value) for value in values.tolist()], bool)
-    else:
-        missing = values != values
+    # Moments, unlike targets, may be groups
+    missing = missing_targets(values) if values.dtype == object else values != values
     if missing.any():
-        row = int(np.argmax(missing))
+        row = first_row(missing)
         raise ValueError(
             f"groups are missing for {np.count_nonzero(missing):,} rows (row {row} is "
             "the first): give each of them a group of its own if it belongs to none."

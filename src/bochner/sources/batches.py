@@ -98,7 +98,7 @@ def import_batches(
     """
     columns: Columns | None = None
     # Different types of the batches, each with the place where it came first
-    schemas: list[tuple[str, pa.Schema]] = []
+    places: dict[pa.Schema, str] = {}
     targets: str | None = None
     with importing() as folder, RowWriter(folder, "rows", name) as rows:
         for place, batch in batches:
@@ -111,10 +111,8 @@ def import_batches(
                     f"{place}: targets are {description}, but those before are "
                     f"{targets}; yield targets of one kind"
                 )
-            if isinstance(batch.X, pa.Table) and not any(
-                earlier_schema == batch.X.schema for _, earlier_schema in schemas
-            ):
-                schemas.append((place, batch.X.schema))
+            if isinstance(batch.X, pa.Table):
+                places.setdefault(batch.X.schema, place)
             rows.write(batch)
         if columns is None:
             raise SourceError(empty)
@@ -123,6 +121,7 @@ def import_batches(
             raise SourceError(f"{name}: no rows match where=; change the condition")
     all_columns = columns.schema
     if isinstance(all_columns, pa.Schema):
+        schemas = ((place, schema) for schema, place in places.items())
         all_columns = roomy(unified(schemas, selection.asked))
     parts = tuple(
         ImportedPart(piece, name, all_columns, origins=origins, folder=folder)

@@ -72,7 +72,6 @@ def open_csv(paths: Sequence[Path], selection: Selection, what: str) -> TableSou
     given_types = {name: pa.string() for text in texts for name in text.dialect.text}
     given_types |= {column.name: column.type for column in selection.asked}
     columns = unified(needed, pa.schema(given_types)).names
-    given_types = {name: given_types[name] for name in columns if name in given_types}
     with importing(sum(text.file.size for text in texts)) as folder:
         numbers = range(len(texts))
         files = in_threads(

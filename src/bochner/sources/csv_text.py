@@ -95,12 +95,13 @@ class CsvText:
         # What a row is like that repeats the names: a single column may hold its name,
         # and names that are all numbers are perhaps a row of a file without names
         fields = first.content.split(self.separator.encode())
-        may_repeat = self.dialect.has_names and b"\n" not in first.content
-        may_repeat = may_repeat and len(fields) > 1
-        if not may_repeat or all(map(NUMBER.fullmatch, fields)):
-            mark = b""
-        else:
-            mark = first.content
+        may_repeat = (
+            self.dialect.has_names
+            and b"\n" not in first.content
+            and len(fields) > 1
+            and not all(map(NUMBER.fullmatch, fields))
+        )
+        mark = first.content if may_repeat else b""
         starts = {first.start, *(row.start for row in self.dialect.without)}
         repeated = list[Row]()
         ends = list[Row]()

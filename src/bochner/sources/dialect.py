@@ -506,15 +506,17 @@ def _looks_like_data(first: Line, below: Sequence[Line], width: int) -> bool:
     if len(below) < 2 or len(first.fields) < width:
         return False
     kinds = _kinds(below, width)
-    columns = [(first.field(k), kind) for k, kind in enumerate(kinds)]
-    typed = [(field, kind) for field, kind in columns if kind in KINDS]
-    present = [(field, kind) for field, kind in typed if not is_missing_word(field)]
-    if not present or any(kind_of(field) != kind for field, kind in present):
+    present = {
+        k: kind
+        for k, kind in enumerate(kinds)
+        if kind in KINDS and not is_missing_word(first.field(k))
+    }
+    if not present or any(kind_of(first.field(k)) != present[k] for k in present):
         return False
-    if any(kind == "date" for _, kind in present):
-        return True
-    return _recurs(first, below, kinds) or not _may_be_names(
-        [field for field, _ in present]
+    return (
+        "date" in present.values()
+        or _recurs(first, below, kinds)
+        or not _may_be_names([*map(first.field, present)])
     )
 
 
@@ -716,6 +718,5 @@ def _unquoted(word: bytes) -> bytes:
 def _requoted(word: bytes) -> bytes:
     """A word with the quotes of a CSV, where it has quotes."""
     text = _unquoted(word)
-    if not word.startswith(QUOTES):
-        return text
-    return b'"' + text.replace(b'"', b'""') + b'"'
+    is_quoted = word.startswith(QUOTES)
+    return b'"' + text.replace(b'"', b'""') + b'"' if is_quoted else text

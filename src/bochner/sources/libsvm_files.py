@@ -56,9 +56,9 @@ def open_libsvm(
             with RowWriter(folder, str(k), origin.path) as rows:
                 for batch in _batches(origin):
                     rows.write(batch)
-                    if batch.X.nnz:
-                        least = min(least, int(batch.X.indices.min()))
-                        greatest = max(greatest, int(batch.X.indices.max()))
+                    indices = batch.X.indices
+                    least = int(indices.min(initial=least))
+                    greatest = int(indices.max(initial=greatest))
                 files.append((origin, rows.finish()))
         if not any(pieces for _, pieces in files):
             raise SourceError(f"{paths[0]}: the file has no rows")
@@ -134,13 +134,12 @@ def _rows(text: bytes) -> Batch:
     X, y = load_svmlight_file(
         io.BytesIO(text), n_features=MOST_FEATURES, zero_based=True
     )
-    if X.nnz and X.indices.min() < 0:
+    if X.indices.min(initial=0) < 0:
         raise ValueError("a negative index")
-    if X.nnz:
-        index = int(X.indices.max())
-        require_width(
-            index,
-            f"the index {index:,} is too large: a table of",
-            "Fix the line, or hash the features into fewer columns",
-        )
+    index = int(X.indices.max(initial=0))
+    require_width(
+        index,
+        f"the index {index:,} is too large: a table of",
+        "Fix the line, or hash the features into fewer columns",
+    )
     return Batch(X, y)

@@ -191,7 +191,7 @@ class Selection:
     def kept(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are kept, which are not checked."""
         names = self.kept_names(schema.names)
-        return pa.schema([schema.field(name).remove_metadata() for name in names])
+        return pa.schema([schema.field(name) for name in names])
 
     def kept_names(self, names: Iterable[str]) -> list[str]:
         """Those of some columns that are kept, which are not checked."""
@@ -209,7 +209,7 @@ class Selection:
         if self.where is not None:
             names = self.kept_names(schema.names)
             columns += [
-                column.remove_metadata()
+                column
                 for column in schema
                 if column.name not in names and column.name in str(self.where)
             ]
