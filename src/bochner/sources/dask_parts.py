@@ -25,7 +25,7 @@ from bochner.engines.remote import is_away
 from bochner.engines.sums import reduce
 from bochner.notices import warn
 from bochner.settings import current
-from bochner.sources.base import Batch, SourceError, TableSource, is_a
+from bochner.sources.base import Batch, SourceError, TableSource, is_a, take_rows
 from bochner.sources.batches import as_batch, errors_at
 from bochner.sources.memory import frame_schema, values_beside
 from bochner.sources.schema import (
@@ -410,7 +410,7 @@ def open_collection(
             beside.append(apart[name].blocks)
             continue
         held = values_beside(series_as_array(values), edges[-1], name)
-        beside.append([held if held is None else held[a:b] for a, b in pairwise(edges)])
+        beside.append([take_rows(held, slice(*edge)) for edge in pairwise(edges)])
     # What the partitions are like, by what Dask says
     example: Any = None
     if frame and not any(str(kind) in OPEN_KINDS for kind in X.dtypes):

@@ -123,8 +123,7 @@ class Roles:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        beside = (self.weight, self.group)
-        return (*(self.target or ()), *filter(None, beside))
+        return (*(self.target or ()), *filter(None, (self.weight, self.group)))
 
     def rows(self, batch: Batch, first: int = 0) -> Batch:
         """Take targets and weights out of the table of a batch, whose first row has

@@ -381,7 +381,7 @@ def unified(
                     f"{name}: column {column!r} is {b}, but {a} in {first}; give its "
                     "type in schema=, or exclude it"
                 )
-            types[column] = a if both is None else both
+            types[column] = both or a
     columns = [pa.field(column, kind) for column, kind in types.items()]
     return pa.schema([given.get(column.name, column) for column in columns])
 
