@@ -308,13 +308,12 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
     ValueError
         Where the table has no such columns, or none with names.
     """
-    if (
+    is_file = (
         isinstance(Y, str)
         and os.path.exists(Y)
         and (os.path.dirname(Y) or os.path.splitext(Y)[1])
-    ):
-        return X, Y  # a file
-    if not are_names(Y):
+    )
+    if is_file or not are_names(Y):
         return X, Y
     wanted = [Y] if isinstance(Y, str) else Y
     if isinstance(X, Iterator) or (callable(X) and is_streamed(X)):

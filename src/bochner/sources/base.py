@@ -63,12 +63,8 @@ class Batch(NamedTuple):
     def n_bytes(self) -> int:
         """Bytes in memory."""
         X = self.X
-        size = (
-            X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-            if sp.issparse(X)
-            else X.nbytes
-        )
-        return size + sum(values.nbytes for values in self[1:] if values is not None)
+        rows = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+        return sum(one.nbytes for one in (*rows, *self[1:]) if one is not None)
 
     def split(self, n_bytes: int) -> Iterator[Batch]:
         """Yield the rows in pieces of at most about `n_bytes` bytes."""

@@ -262,10 +262,10 @@ def counted(*collections: Pieces) -> list[list[int | None]]:
     partitions = list(
         zip(*(zip(*one, strict=True) for one in collections), strict=True)
     )
-    unknown = [
+    blocks = (
         [block for block, n in partition if n is None] for partition in partitions
-    ]
-    unknown = [blocks for blocks in unknown if blocks]
+    )
+    unknown = list(filter(None, blocks))
     lengths = iter(reduce(active_engine(), unknown, _lengths) if unknown else ())
     counts = [
         [next(lengths) if n is None else n for _, n in partition]

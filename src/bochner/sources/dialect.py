@@ -419,9 +419,8 @@ def _are_beside_row_names(first: Line, below: Sequence[Line], width: int) -> boo
     """Whether a first row names all columns but one, which has text that differs from
     row to row, or rising whole numbers: names of rows, as R writes them.
     """
-    if not below or not len(first.fields) == first.filled == width - 1 > 0:
-        return False
-    if any(len(line.fields) != width for line in below):
+    are_whole = len(first.fields) == first.filled == width - 1 > 0
+    if not below or not are_whole or any(len(line.fields) != width for line in below):
         return False
     names = [line.field(0) for line in below]
     if all(map(str.isdecimal, names)):

@@ -442,18 +442,17 @@ def rebatch(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
     held: list[Batch] = []
     count = 0
     for batch in batches:
+        n_rows = batch.X.shape[0]
         start = 0
-        stop = batch.X.shape[0]
-        while stop - start >= size - count:
-            end = start + size - count
-            held.append(batch.take(slice(start, end)))
-            yield joined(held)
-            held = []
-            count = 0
-            start = end
-        if start < stop:
+        while start < n_rows:
+            stop = min(start + size - count, n_rows)
             held.append(batch.take(slice(start, stop)))
             count += stop - start
+            start = stop
+            if count == size:
+                yield joined(held)
+                held = []
+                count = 0
         if len(held) > MOST_PIECES:
             held = [joined(held, copied=True)]
     if held:
