@@ -9,7 +9,6 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
@@ -138,8 +137,7 @@ def open_selected(
             raise SourceError(NO_NUMBER)
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
-        are_rows = hasattr(data, "__array__") or isinstance(data, list | tuple)
-        if not (opener or are_rows or _in_memory(data)):
+        if not (opener or _in_memory(data) or isinstance(data, list | tuple)):
             raise TypeError(
                 f"a {type(data).__name__} cannot be opened as a table; give a path, an "
                 "array, a data frame, or a callable that returns an iterator of "
@@ -173,7 +171,7 @@ def _opener(data: Any) -> Callable[..., TableSource] | None:
         return open_dataset
     if is_a(data, "polars", "LazyFrame"):
         return open_lazy
-    if _in_memory(data) or isinstance(data, type) or hasattr(data, "__array__"):
+    if isinstance(data, type) or _in_memory(data):
         return None
     is_yielding = callable(data) or isinstance(data, Iterator)
     return open_batches if is_yielding else None
@@ -227,4 +225,4 @@ def _names(names: Any) -> tuple[str, ...] | None:
 
 
 def _in_memory(data: Any) -> bool:
-    return isinstance(data, np.ndarray) or sp.issparse(data) or is_frame(data)
+    return hasattr(data, "__array__") or sp.issparse(data) or is_frame(data)
